@@ -18,14 +18,13 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-import yaml
 from pydantic import BaseModel, ConfigDict
 
 from raters.errors import RatersError
 from raters.study.annotations import Annotation, Unmarked
-from raters.study.paths import case_path, written_whole
+from raters.study.paths import case_path
 from raters.study.pattern import Pattern, is_pattern
-from raters.study.plain_yaml import read_plain_yaml
+from raters.study.plain_yaml import read_plain_yaml, write_yaml
 from raters.study.results import is_empty
 
 if TYPE_CHECKING:
@@ -275,9 +274,7 @@ def remember_study(folder: str | Path, options: Mapping[str, Any]) -> Path:
         if name in content:
             content[name] = _relative(content[name], home)
     path = Path(folder) / SOURCE_FILE
-    with written_whole(path) as file:
-        plain = {"format": FORMAT, **content}
-        yaml.safe_dump(plain, file, sort_keys=False, allow_unicode=True, width=1000)
+    write_yaml(path, {"format": FORMAT, **content}, width=1000)
     return path
 
 

@@ -1,4 +1,4 @@
-"""Reads a YAML file of plain data as a checked class; nothing in it is ever run."""
+"""YAML files of plain data: written whole, read as a checked class; nothing in them is ever run."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import yaml
 from pydantic import BaseModel, ValidationError
 
 from raters.errors import RatersError
-from raters.study.paths import read_text
+from raters.study.paths import read_text, written_whole
 
 T = TypeVar("T", bound=BaseModel)
 
@@ -49,6 +49,25 @@ class _Loader(yaml.SafeLoader):
 
 
 _Loader.add_constructor("tag:yaml.org,2002:int", _Loader.construct_yaml_int)
+
+
+class _Dumper(yaml.SafeDumper):
+    """Puts texts with unusual line breaks into double quotes, where YAML keeps them."""
+
+
+def _represent(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+    style = '"' if set(text) & set("\r\x85\u2028\u2029\ufeff") else None
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style)
+
+
+_Dumper.add_representer(str, _represent)
+
+
+def write_yaml(path: Path, plain: Any, width: int = 80, allow_unicode: bool = True) -> None:  # noqa: ANN401
+    """Write plain data as YAML, whole or not at all; keys stay in their order."""
+    style: dict[str, Any] = {"width": width, "allow_unicode": allow_unicode}
+    with written_whole(path) as file:
+        yaml.dump(plain, file, _Dumper, sort_keys=False, **style)
 
 
 def load_plain(text: str) -> Any:  # noqa: ANN401
