@@ -56,12 +56,7 @@ class Seen:
         path = None if folder is None else Path(folder)
         if path is None or not (path / SPLITS).exists():
             return cls(known=False)
-        try:
-            rows = read_splits(path)
-        except (OSError, ValueError) as error:
-            raise RatersError(
-                f"cannot be read ({error}), expected case, part and group", file=path / SPLITS
-            ) from None
+        rows = read_splits(path)
         trained = frozenset(group for _, part, group in rows if part == TRAIN)
         return cls({case: part for case, part, _ in rows}, trained)
 

@@ -31,11 +31,11 @@ from raters.study.paths import (
     SOFT_FOLDER,
     case_path,
     map_folder,
-    refuse_special,
 )
 from raters.study.pattern import Pattern, is_pattern, there
 from raters.study.study import Study
 from raters.study.study_file import files_below
+from raters.study.table_files import CellRules, open_table, reading
 from raters.study.table_study import labels_of_tasks
 from raters.study.whole_numbers import value_counts
 from raters.wording import shortened
@@ -266,9 +266,8 @@ def _table(path: Path, task: str) -> tuple[Path, str]:
             path = path / name
             break
     if task == "task" and path.name == "predictions.csv" and path.exists():
-        refuse_special(path)
-        with open(path, encoding="utf-8-sig") as file:
-            names = [cell.strip().strip('"') for cell in file.readline().split(",")]
+        with reading(path):
+            names = open_table(path, wide=False, header=True, rules=CellRules()).names
         task = "case" if "case" in names and "task" not in names else task
     return path, task
 

@@ -12,10 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from raters.errors import RatersError
+from raters.rows import read_cells
 from raters.study import formats
 from raters.study.backend import Axes, Image, LabelRules
 from raters.study.backend_files import CaseFiles, FilesBackend
-from raters.study.files_index import FilesIndex, index_images, index_manifest, read_cells
+from raters.study.files_index import FilesIndex, index_images, index_manifest
 from raters.study.geometry import Geometry
 from raters.study.packed import open_array
 from raters.study.pattern import Pattern, is_pattern, natural_key, there

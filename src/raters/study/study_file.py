@@ -15,14 +15,13 @@ from pydantic import BaseModel, ConfigDict
 
 from raters.arrays import Array, Labels
 from raters.errors import RatersError, placed
-from raters.rows import write_cells
+from raters.rows import read_cells, write_cells
 from raters.study import formats
 from raters.study.annotations import Annotation, Unmarked, checked
 from raters.study.backend import LabelRules
 from raters.study.backend_files import CaseFiles, FilesBackend
 from raters.study.cases import CaseIndex
 from raters.study.classes import MISSING, Classes, LabelClass
-from raters.study.files_index import read_cells
 from raters.study.geometry import Geometry
 from raters.study.paths import (
     case_path,
