@@ -120,6 +120,8 @@ def expected_one_of(known: Iterable[str], found: str) -> str:
         "expected a known one; did you mean 'epochs'?"
     """
     listed = list(known)
+    if not listed:
+        return "expected none"
     close = get_close_matches(found, listed, n=1)
     hint = f"; did you mean {close[0]!r}?" if close else ""
     if close and len(listed) > MOST_LISTED:

@@ -156,8 +156,7 @@ def skill_of_raters(
         {'ann': Skill(value=0.7, error=0.05)}
     """
     if all(measure not in row for row in rows):
-        known = [c for c in rows[0] if f"{c}_se" in rows[0]]
-        raise RatersError(f"found no measure {measure!r}, expected one of: {', '.join(known)}")
+        one_of((c for c in rows[0] if f"{c}_se" in rows[0]), measure, "no measure")
     chosen = _class_rows(rows, class_name)
     found: dict[str, Skill] = {}
     for rater in dict.fromkeys(str(row["rater"]) for row in rows):
