@@ -73,12 +73,12 @@ class SupervisedMethod(NetworkMethod):
 
     def step(self, batch: Batch) -> Step:
         """Return the cross entropy with the target."""
-        log_truth = self.network(batch["image"])[1].log_softmax(1)
+        log_truth = self.network.log_truth(batch["image"])
         return mean_step(*cross_entropy(log_truth, batch["target"], self.class_weights))
 
     def held_out(self, batch: Batch) -> HeldOut:
         """Return the cross entropy with the targets of held-out cases."""
-        log_truth = self.network(batch["image"])[1].log_softmax(1)
+        log_truth = self.network.log_truth(batch["image"])
         even = torch.ones_like(self.class_weights)
         loss, count = cross_entropy(log_truth, batch["target"], even)
         return HeldOut(loss, count, log_truth.exp())
@@ -156,12 +156,12 @@ class LabelSampling(NetworkMethod):
             labels = labels.masked_fill(~chosen, MISSING)
         else:
             labels = drawn_masks(labels, chosen).unsqueeze(1)
-        log_truth = self.network(batch["image"])[1].log_softmax(1)
+        log_truth = self.network.log_truth(batch["image"])
         return mean_step(*of_each(log_truth, labels, self.class_weights))
 
     def held_out(self, batch: Batch) -> HeldOut:
         """Return the cross entropy with all labels."""
-        log_truth = self.network(batch["image"])[1].log_softmax(1)
+        log_truth = self.network.log_truth(batch["image"])
         even = self.class_weights.new_ones(self.task.num_classes)
         return HeldOut(*of_each(log_truth, batch["labels"], even), log_truth.exp())
 
