@@ -99,7 +99,7 @@ def evaluate(
             _show_comparison(result)
         else:
             _show(result, bool(out))
-        show.notes([*result.notes, *show.study_notes(study)])
+        show.notes([*result.notes, *study.all_notes()])
         if out:
             typer.echo(f"\ntables written: {out}")
     show.end_with_failures(result.failures, "could not be scored")
@@ -140,10 +140,12 @@ def _show(found: Evaluation, written: bool) -> None:
     show.rows("likelihood of raters' labels, by label", [_brief(r) for r in found.likelihood])
     show.rows("calibration", [_brief(row) for row in found.calibration])
     if found.as_rater and len(found.raters) <= MOST_COLUMNS:
+        from raters.evaluation.result import as_matrix
+
         title = "'as rater' (rows) against (columns)"
-        show.rows(f"{title}: log-likelihood", _matrix(found.as_rater, "log_likelihood"))
+        show.rows(f"{title}: log-likelihood", as_matrix(found.as_rater, "log_likelihood"))
         fit = "dice" if "dice" in found.as_rater[0] else "accuracy"
-        show.rows(f"{title}: {fit}", _matrix(found.as_rater, fit))
+        show.rows(f"{title}: {fit}", as_matrix(found.as_rater, fit))
     show.rows("does 'as X' fit X better than 'as others' do?", [_own(r) for r in found.raters])
     if found.as_rater and len(found.raters) > MOST_COLUMNS and not written:
         show.notes(["'as rater' against each rater: -o FOLDER or --json"])
@@ -157,13 +159,6 @@ def _cuts(rows: Sequence[Row]) -> list[Row]:
     names |= {"cut_best": "best cut", "cut_area": "area cut"}
     ends = ("_low", "_high")
     return [{names.get(k, k): v for k, v in r.items() if not k.endswith(ends)} for r in rows]
-
-
-def _matrix(rows: Sequence[Row], score: str) -> list[Row]:
-    table: dict[str, Row] = {}
-    for row in rows:
-        table.setdefault(row["as"], {"as": row["as"]})[row["against"]] = row[score]
-    return list(table.values())
 
 
 def _brief(row: Row, left_out: Sequence[str] = ()) -> Row:

@@ -105,12 +105,6 @@ def brief(row: Row, score: str, head: str = "interval", form: str = ".3f") -> Ro
     return short
 
 
-def study_notes(study: Study) -> list[str]:
-    """Return what has to be said of a study beside any result from it."""
-    facts = [study.about["note"]] if "note" in study.about else []
-    return [*study.notes, *study.readings(), *facts]
-
-
 def notes(notes: Sequence[str]) -> None:
     """Print what has to be said about the tables."""
     from rich.console import Console

@@ -229,6 +229,21 @@ class Comparison:
             run.write(path / f"{number}-{Path(run.run).name}")
 
 
+def as_matrix(rows: Sequence[Row], score: str, front: str = "") -> list[Row]:
+    """Return a row for each 'as X', with its score against each rater in a column of their own.
+
+    Example:
+        >>> rows = [{"as": "a", "against": b, "dice": d} for b, d in (("a", 0.9), ("b", 0.5))]
+        >>> as_matrix(rows, "dice", "against ")
+        [{'as': 'a', 'against a': 0.9, 'against b': 0.5}]
+    """
+    found: dict[str, Row] = {}
+    for row in rows:
+        own = found.setdefault(row["as"], {"as": row["as"]})
+        own[f"{front}{row['against']}"] = row[score]
+    return list(found.values())
+
+
 def raters_together(rows: Sequence[Row]) -> list[Row]:
     """Average the rows of raters into one per class; those of the reference stay as they are.
 

@@ -25,7 +25,6 @@ from raters.plots.sizes import bias as bias
 from raters.plots.sizes import case_volumes as case_volumes
 from raters.plots.sizes import distance_counts as distance_counts
 from raters.plots.sizes import volumes as volumes
-from raters.plots.skill import matrix_skills as matrix_skills
 from raters.plots.skill import skill_scatter as skill_scatter
 from raters.plots.skill import skills as skills
 from raters.plots.style import Theme as Theme

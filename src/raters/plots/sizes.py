@@ -122,9 +122,8 @@ def _strips(
 
 
 def _shares(study: Study, theme: Theme) -> Figure:
-    triplets, names = study.triplets, study.classes.names
-    counts = np.zeros((len(study.raters), len(names)))
-    np.add.at(counts, (triplets.rater, triplets.label), 1)
+    names = study.classes.names
+    counts = study.triplets.by_class(len(names))
     total = counts.sum(axis=1, keepdims=True)
     shares = counts / np.maximum(total, 1)
     figure, axes = _lying(study.raters, theme, "share of labels", 5.0)

@@ -15,7 +15,7 @@ import numpy as np
 
 from raters import plots
 from raters.evaluation.case import REFERENCE
-from raters.evaluation.result import raters_together
+from raters.evaluation.result import as_matrix, raters_together
 from raters.evaluation.runs import Part, Seen, compare_runs, held_out_notes, shown_part, warnings_of
 from raters.report.blocks import Block, Section, TextBlock, TextKind, figure, note, section, table
 from raters.report.say import filled_in, plain, say, sentence, texts
@@ -122,13 +122,11 @@ def as_rater_section(found: Evaluation) -> Section | None:
     fit = "dice" if "dice" in found.raters[0] else "accuracy"
     own = table("run.as_rater_own", found.raters, fit=fit)
     every = table("run.as_rater", found.as_rater, fit=fit) if found.as_rater else None
-    matrix, by_rater = None, dict[str, Row]()
-    for row in found.as_rater:
-        new = by_rater.setdefault(row["as"], {"as": row["as"]})
-        new[f"against {row['against']}"] = row[fit]
-    if by_rater and len(found.raters) <= _MOST_COLUMNS:
+    matrix = None
+    if found.as_rater and len(found.raters) <= _MOST_COLUMNS:
         heads = ["as", *(f"against {row['rater']}" for row in found.raters)]
-        matrix = table("run.as_rater_matrix", list(by_rater.values()), columns=heads, fit=fit)
+        rows = as_matrix(found.as_rater, fit, "against ")
+        matrix = table("run.as_rater_matrix", rows, columns=heads, fit=fit)
     return section("run.as_rater_own", _own_said(found.raters, fit), matrix, own, every)
 
 

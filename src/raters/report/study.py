@@ -60,11 +60,10 @@ def facts_of(study: Study) -> dict[str, object]:
 
 
 def study_notes(study: Study) -> list[str]:
-    """Return what has to be said of a study beside any result from it."""
+    """Return what a report says of a study beside any result from it."""
     said = "anonymous" in study.about.get("note", "")
     who = [say("anonymous")] if study.anonymous and not said else []
-    facts = [study.about["note"]] if "note" in study.about else []
-    return [*who, *study.notes, *study.readings(), *facts]
+    return [*who, *study.all_notes()]
 
 
 def _mask_report(study: Study, notes: Sequence[str], shown: int, progress: bool) -> Report:

@@ -22,7 +22,7 @@ from pydantic import BaseModel, ConfigDict
 
 from raters.errors import RatersError
 from raters.study.annotations import Annotation, Unmarked
-from raters.study.paths import case_path
+from raters.study.paths import case_path, refuse_file
 from raters.study.pattern import Pattern, is_pattern
 from raters.study.plain_yaml import read_plain_yaml, write_yaml
 from raters.study.results import is_empty
@@ -178,8 +178,7 @@ def refuse_foreign(folder: str | Path, mark: str, what: str) -> None:
         RatersError: that names the folder.
     """
     path = Path(folder)
-    if path.exists() and not path.is_dir():
-        raise RatersError("found a file, expected a folder to write to", file=path)
+    refuse_file(path)
     if path.exists() and not (path / mark).exists() and not is_empty(path):
         message = f"found a folder that is not empty, expected a new one or one of {what}"
         raise RatersError(message, kind="folder-taken", file=path)
@@ -313,13 +312,18 @@ def remembered_study(folder: str | Path, **changed: Any) -> Study | None:  # noq
 
 def _relative(text: str, home: str) -> str:
     """Return a path as seen from a folder; the name of a column stays what it is."""
-    if not (_looks_like_path(text) or Path(text).exists()):
+    if not is_path(text):
         return text
     whole = Path(text).resolve()
     try:
         return os.path.relpath(whole, home).replace(os.sep, "/")
     except ValueError:  # on another drive
         return str(whole)
+
+
+def is_path(text: str) -> bool:
+    """Return whether a text is a pattern or a path, and no name of a column."""
+    return _looks_like_path(text) or Path(text).exists()
 
 
 def _looks_like_path(text: str) -> bool:

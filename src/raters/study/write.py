@@ -22,7 +22,7 @@ from raters.errors import RatersError, enough_memory
 from raters.progress import ordered_map, track
 from raters.study import study_file
 from raters.study.case import Case
-from raters.study.paths import case_path
+from raters.study.paths import case_path, refuse_file
 from raters.study.places import Inputs
 from raters.study.results import JOURNAL_FILE, Journal, is_empty, only_one, source_of
 from raters.study.study import Study
@@ -185,8 +185,7 @@ def refuse_taken(study: Study, folder: Path) -> None:
     Raises:
         RatersError: that names what was found.
     """
-    if folder.exists() and not folder.is_dir():
-        raise RatersError("found a file, expected a folder to write to", file=folder)
+    refuse_file(folder)
     parts = ("images", "reference", "labels/rater")
     stems = (f"{part}/{case_path(case)}" for case in study.index.ids for part in parts)
     Inputs.of(study).refuse(folder, stems=stems)

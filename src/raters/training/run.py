@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from raters.errors import RatersError
 from raters.rows import Row, read_cells, write_cells, write_csv, write_json
-from raters.study.paths import read_text
+from raters.study.paths import read_text, refuse_file
 from raters.study.pattern import there
 from raters.study.results import LOCK_FILE, is_empty
 from raters.version import __version__
@@ -77,8 +77,7 @@ def refuse_foreign(folder: str | Path) -> None:
         RatersError: The folder is a file, or holds files and no run.
     """
     path = Path(folder)
-    if path.exists() and not path.is_dir():
-        raise RatersError("found a file, expected a folder to write the run to", file=path)
+    refuse_file(path)
     entries = sorted(entry.name for entry in path.iterdir()) if path.exists() else []
     foreign = [name for name in entries if name not in _LEFT]
     if foreign and not holds_run(path):
