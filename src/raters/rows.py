@@ -14,7 +14,7 @@ from typing import IO, Any
 
 from raters.errors import RatersError, placed
 from raters.study.paths import refuse_special, written_whole
-from raters.wording import printable
+from raters.wording import cut_text, printable
 
 Row = dict[str, Any]
 
@@ -258,4 +258,4 @@ def _cell(value: object) -> str:
     if value is None or value != value:
         return ""
     text = f"{value:.3f}" if isinstance(value, float) else str(value)
-    return escape(printable(text if len(text) <= 80 else f"{text[:77]}..."))
+    return escape(printable(cut_text(text, 80)))

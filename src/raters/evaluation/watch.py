@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from itertools import combinations
 
 import numpy as np
@@ -17,12 +16,10 @@ from numpy.typing import NDArray
 
 from raters.arrays import Floats
 from raters.confusion import count_case, normalise
-from raters.errors import RatersError
 from raters.evaluation.case import REFERENCE
 from raters.evaluation.masks import ALL
 from raters.evaluation.result import Evaluation
 from raters.evaluation.runs import score_model, shared_raters
-from raters.prediction.predict import Found
 from raters.prediction.prediction import Prediction, entropy_bits
 from raters.rows import Row
 from raters.scores.overlap import dice_from_counts, pair_counts
@@ -204,17 +201,12 @@ def score_and_watch(
     known = shared_raters(model.config.labelled, part) if "as_rater" in answers else {}
     columns = [model.config.raters.index(name) for name in known]
     watched = Watched(list(known), columns, list(known.values()))
-    watch = partial(_watching, part=part, watched=watched)
+
+    def watch(case: Case, bands: Iterator[Prediction]) -> Iterator[Prediction]:
+        watched.add_true(case, part)
+        return watched.bands(case, bands)
+
     return score_model(model, part, progress=progress, watch=watch), watched
-
-
-def _watching(stream: Iterable[Found], part: Study, watched: Watched) -> Iterator[Found]:
-    for case, bands in stream:
-        if isinstance(bands, RatersError):
-            yield case, bands
-        else:
-            watched.add_true(case, part)
-            yield case, watched.bands(case, bands)
 
 
 def mean_matrices(summed: Floats, pixels: Floats) -> Floats:

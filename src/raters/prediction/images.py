@@ -23,6 +23,7 @@ from raters.study.pattern import Pattern, is_pattern, natural_key, there
 from raters.study.study import Study
 from raters.study.study_file import STUDY_FILE, files_below
 from raters.training.config import ModelConfig, refuse_other_study
+from raters.wording import listing
 
 
 class ImageFiles(FilesBackend):
@@ -131,7 +132,7 @@ def _manifest(path: Path, config: ModelConfig) -> Study:
     columns, _ = read_cells(path)
     if "case" not in columns or "image" not in columns:
         raise RatersError(
-            f"found the columns {', '.join(columns[:20])}, expected 'case' and 'image': a manifest "
+            f"found the columns {listing(columns)}, expected 'case' and 'image': a manifest "
             "of images",
             kind="columns",
             file=path,

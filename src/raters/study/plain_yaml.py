@@ -10,6 +10,7 @@ from pydantic import BaseModel, ValidationError
 
 from raters.errors import RatersError
 from raters.study.paths import read_text, written_whole
+from raters.wording import cut_text
 
 T = TypeVar("T", bound=BaseModel)
 
@@ -91,7 +92,7 @@ def load_plain(text: str) -> Any:  # noqa: ANN401
     except RecursionError:
         raise yaml.YAMLError("found values nested too deep, expected few levels") from None
     except (yaml.YAMLError, ValueError) as error:  # ValueError: a number or a date that is none
-        raise yaml.YAMLError(shortened(" ".join(str(error).split()))) from None
+        raise yaml.YAMLError(cut_text(" ".join(str(error).split()), _LONGEST)) from None
 
 
 def load_value(text: str) -> Any:  # noqa: ANN401
@@ -108,16 +109,6 @@ def load_value(text: str) -> Any:  # noqa: ANN401
         return [float(item) for item in found.split(",")] if "," in found else float(found)
     except ValueError:
         return found
-
-
-def shortened(text: str) -> str:
-    """Return the start of a text that is too long for a message.
-
-    Example:
-        >>> shortened("a" * 1000)[-5:], len(shortened("a" * 1000))
-        ('aa...', 200)
-    """
-    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
 
 
 def read_yaml(path: Path, expected: str) -> Any:  # noqa: ANN401
@@ -153,8 +144,10 @@ def read_plain_yaml(path: Path, content: type[T], form: str) -> T:
         return content.model_validate(plain)
     except ValidationError as error:
         first = error.errors()[0]
-        where = shortened(".".join(map(str, first["loc"])) or "the file")
-        shown = shortened(repr(first["input"]))
+        where = cut_text(".".join(map(str, first["loc"])) or "the file", _LONGEST)
+        shown = cut_text(repr(first["input"]), _LONGEST)
         found = f" (found {shown})" if first["type"] != "missing" else ""
-        message = f"{where}: {shortened(first['msg'])}{found}, expected a file of format {form}"
+        message = (
+            f"{where}: {cut_text(first['msg'], _LONGEST)}{found}, expected a file of format {form}"
+        )
         raise RatersError(message, kind="study-file", file=path) from None

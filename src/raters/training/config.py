@@ -26,7 +26,7 @@ from raters.study.plain_yaml import read_yaml, write_yaml
 from raters.study.study import Study
 from raters.training.options import TrainingOptions
 from raters.training.run import CONFIG
-from raters.wording import many, shortened, worded
+from raters.wording import listing, many, worded
 
 COPIES = 4
 """Weights, their gradients, and the two means of AdamW."""
@@ -228,8 +228,8 @@ def refuse_other_study(config: ModelConfig, study: Study, whose: str = "model") 
     found, expected = ([(str(c.value), c.name) for c in classes] for classes in both)
     if found != expected:
         raise RatersError(
-            f"found the classes {shortened(map('='.join, found))}, expected those of the {whose}: "
-            f"{shortened(map('='.join, expected))}; in masks --values says what values mean",
+            f"found the classes {listing(found, form='='.join)}, expected those of the {whose}: "
+            f"{listing(expected, form='='.join)}; in masks --values says what values mean",
             kind="other-classes",
             file=study.folder,
         )
