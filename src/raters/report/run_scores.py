@@ -18,13 +18,12 @@ from raters.evaluation.case import REFERENCE
 from raters.evaluation.result import as_matrix, raters_together
 from raters.evaluation.runs import Part, Seen, compare_runs, held_out_notes, shown_part, warnings_of
 from raters.report.blocks import Block, Section, TextBlock, TextKind, figure, note, section, table
-from raters.report.say import filled_in, plain, say, sentence, texts
+from raters.report.say import filled_in, joined, plain, say, sentence, texts
 from raters.report.study import study_notes
 from raters.rows import Row, with_interval
 from raters.scores.bootstrap import LEAST_GROUPS
 from raters.scores.calibration import ReliabilityCurve, reliability_of
 from raters.training.run import still_falling
-from raters.wording import many
 
 if TYPE_CHECKING:
     from raters.evaluation.result import Evaluation
@@ -155,7 +154,7 @@ def comparison_section(runs: Sequence[Path], study: Study, progress: bool) -> Se
     groups = 0 if first.sums is None else len(set(first.sums.groups))
     return section(
         "run.comparison",
-        TextBlock(f"{many(len(part.study), 'case')} that the runs share. {part_said(part)}"),
+        TextBlock(joined(say("shared_cases", number=len(part.study)), part_said(part))),
         *(TextBlock(f"{text}.", "warning") for text in found.warnings),
         *_compared(found.differences, score),
         note("few_groups", groups=groups) if groups < LEAST_GROUPS else None,

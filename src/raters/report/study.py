@@ -81,7 +81,7 @@ def _mask_report(study: Study, notes: Sequence[str], shown: int, progress: bool)
         say("cases", **disputed),
     ]
     rest = [r["dice_rest"] for r in findings.of_all(agreement.raters) if r["dice_rest"] is not None]
-    alike = f"{min(rest):.2f} to {max(rest):.2f}" if rest else ""
+    alike = (min(rest), max(rest)) if rest else None
     two = study.raters[0] if len(study.raters) == 2 else None
     who = {"more": draws["more"], "less": draws["less"], "two": draws["other"] or two}
     hardest = findings.hardest_class(agreement)
