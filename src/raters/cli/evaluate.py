@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -62,18 +61,18 @@ def evaluate(
     """
     from raters.evaluation import compare_runs
     from raters.evaluation import evaluate as score
-    from raters.evaluation.evaluate import inputs_of
+    from raters.evaluation.evaluate import inputs_of, is_run
     from raters.evaluation.result import COMPARED, FILES, Comparison
 
     runs = [predictions, *against]
-    is_run = bool(against) or (Path(predictions) / "config.yaml").exists()
-    if is_run:
+    trained = bool(against) or is_run(predictions)
+    if trained:
         from raters.training.run import refuse_no_model
 
         for run in runs:
             refuse_no_model(run)
         show.say("reading the study")
-    study = opened() if is_run else opened(split=split)
+    study = opened() if trained else opened(split=split)
     if out:
         for run in runs:
             inputs_of(run, study).refuse(out, COMPARED if against else FILES)
@@ -82,12 +81,12 @@ def evaluate(
     result: Evaluation | Comparison
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # they are shown below, loudly
-        if is_run:
+        if trained:
             show.say("loading the models" if against else "loading the model")
         if against:
             result = compare_runs(runs, study, split or None, **options)
         else:
-            result = score(predictions, study, split if is_run else None, **options)
+            result = score(predictions, study, split if trained else None, **options)
     for text in result.warnings:
         typer.secho(f"WARNING: {text}", err=True, fg="red", bold=True)
     if out:

@@ -25,7 +25,7 @@ from raters.study.annotations import Annotation, Unmarked
 from raters.study.paths import case_path, refuse_file
 from raters.study.pattern import Pattern, is_pattern
 from raters.study.plain_yaml import read_plain_yaml, write_yaml
-from raters.study.results import is_empty
+from raters.study.results import LOCK_FILE
 
 if TYPE_CHECKING:
     from raters.study.study import Study
@@ -166,22 +166,27 @@ class Inputs:
                 yield from study.backend.files(study.row(position))
 
 
-def refuse_foreign(folder: str | Path, mark: str, what: str) -> None:
+def refuse_foreign(
+    folder: str | Path, marks: Sequence[str], what: str, left: Sequence[str] = ()
+) -> None:
     """Reject a folder with files that an earlier call did not write, or what is no folder.
 
     Args:
         folder: Where to write.
-        mark: The file that an earlier call left there.
+        marks: Files of which an earlier call left some there.
         what: What an earlier call was, for the message.
+        left: What may be there of one that was stopped before it wrote anything else.
 
     Raises:
-        RatersError: that names the folder.
+        RatersError: that names the folder, and a file in it.
     """
     path = Path(folder)
     refuse_file(path)
-    if path.exists() and not (path / mark).exists() and not is_empty(path):
-        message = f"found a folder that is not empty, expected a new one or one of {what}"
-        raise RatersError(message, kind="folder-taken", file=path)
+    names = sorted(entry.name for entry in path.iterdir()) if path.exists() else []
+    foreign = [name for name in names if name not in (LOCK_FILE, *left)]
+    if foreign and not any((path / mark).exists() for mark in marks):
+        why = f"found a folder with other files ({foreign[0]}), expected a new one or {what}"
+        raise RatersError(why, kind="folder-taken", file=path)
 
 
 def _with_links(out: Path) -> Iterator[Path]:

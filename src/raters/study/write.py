@@ -22,9 +22,9 @@ from raters.errors import RatersError, enough_memory
 from raters.progress import ordered_map, track
 from raters.study import study_file
 from raters.study.case import Case
-from raters.study.paths import case_path, refuse_file
-from raters.study.places import Inputs
-from raters.study.results import JOURNAL_FILE, Journal, is_empty, only_one, source_of
+from raters.study.paths import case_path
+from raters.study.places import Inputs, refuse_foreign
+from raters.study.results import JOURNAL_FILE, Journal, only_one, source_of
 from raters.study.study import Study
 from raters.study.study_file import (
     CASES_FILE,
@@ -185,14 +185,10 @@ def refuse_taken(study: Study, folder: Path) -> None:
     Raises:
         RatersError: that names what was found.
     """
-    refuse_file(folder)
     parts = ("images", "reference", "labels/rater")
     stems = (f"{part}/{case_path(case)}" for case in study.index.ids for part in parts)
     Inputs.of(study).refuse(folder, stems=stems)
-    ours = (folder / JOURNAL_FILE).exists() or (folder / STUDY_FILE).exists()
-    if not ours and folder.exists() and not is_empty(folder):
-        message = "found a folder that is not empty and not a study, expected a new or empty one"
-        raise RatersError(message, kind="folder-taken", file=folder)
+    refuse_foreign(folder, (JOURNAL_FILE, STUDY_FILE), "a study")
 
 
 def _clear(folder: Path) -> None:

@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING, Any
 
 from raters.errors import RatersError
 from raters.rows import Row, read_cells, write_cells, write_csv, write_json
-from raters.study.paths import read_text, refuse_file
+from raters.study import places
+from raters.study.paths import read_text
 from raters.study.pattern import there
-from raters.study.results import LOCK_FILE, is_empty
+from raters.study.results import is_empty
 from raters.version import __version__
 
 if TYPE_CHECKING:
@@ -36,7 +37,6 @@ COLUMNS = ("case", "part", "group")
 Split = tuple[str, str, str]
 """A case, its part ('train', 'held-out' or 'left-out'), and its group."""
 
-_LEFT = ("cache", "checkpoints", LOCK_FILE)  # by a run that was stopped before it wrote anything
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _RANKS = ("RANK", "LOCAL_RANK", "GROUP_RANK", "NODE_RANK", "SLURM_PROCID")
 
@@ -76,13 +76,7 @@ def refuse_foreign(folder: str | Path) -> None:
     Raises:
         RatersError: The folder is a file, or holds files and no run.
     """
-    path = Path(folder)
-    refuse_file(path)
-    entries = sorted(entry.name for entry in path.iterdir()) if path.exists() else []
-    foreign = [name for name in entries if name not in _LEFT]
-    if foreign and not holds_run(path):
-        why = f"found a folder with other files ({foreign[0]}), expected a new one or a run"
-        raise RatersError(why, file=path)
+    places.refuse_foreign(folder, FILES, "a run", left=("cache", "checkpoints"))
 
 
 def read_history(folder: str | Path) -> tuple[list[Row], int]:
