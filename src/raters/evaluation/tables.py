@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
+from raters.arrays import Floats
 from raters.evaluation.case import (
     BINS,
     CALIBRATION,
@@ -23,7 +23,6 @@ from raters.rows import Row, known
 from raters.scores.bootstrap import GroupBootstrap, Interval, OfSums, interval, mean_sums, ratio
 from raters.scores.calibration import calibration_error_from_sums
 
-Floats = NDArray[np.float64]
 FORMS = ("joint", "marginal", "as the truth")
 HALF = "half"
 """The name of the cut at 0.5."""

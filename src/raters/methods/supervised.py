@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from raters.confusion import count_case
+from raters.confusion import count_case, normalise
 from raters.errors import RatersError
 from raters.methods.base import (
     Asked,
@@ -26,7 +26,7 @@ from raters.methods.base import (
 )
 from raters.methods.draws import drawn_answers, drawn_masks
 from raters.methods.options import FusedOptions, MethodOptions
-from raters.methods.targets import FusedLabels, Target, cross_entropy, rows_of
+from raters.methods.targets import FusedLabels, Target, cross_entropy
 from raters.study.classes import MISSING
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ class SupervisedMethod(NetworkMethod):
         counts = np.zeros(self.rater_matrices.shape)
         for case, target in cases:
             counts += count_case(case, target, self.task.num_classes)
-        rows = rows_of(counts, 1 / self.task.num_classes)
+        rows = normalise(counts, "uniform")
         self.rater_matrices.copy_(torch.from_numpy(rows))
 
     def step(self, batch: Batch) -> Step:

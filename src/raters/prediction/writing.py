@@ -18,11 +18,11 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import product
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from raters.arrays import Array
 from raters.errors import RatersError
 from raters.methods.base import Asked
 from raters.prediction.predict import OVERLAP, same_confusion
@@ -45,8 +45,6 @@ from raters.study.paths import (
 )
 from raters.study.results import Journal
 from raters.training.model import Model, Weights
-
-Array = NDArray[Any]
 
 TABLE = "predictions.csv"
 CONFUSION_TABLE = "confusion.csv"
