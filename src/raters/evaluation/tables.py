@@ -166,7 +166,7 @@ def variability_rows(sums: Sums) -> list[Row]:
 def entry(name: str, found: Interval) -> Row:
     """Return a score with the ends of its interval as cells; what does not exist is None."""
     cells = {name: found.estimate, f"{name}_low": found.low, f"{name}_high": found.high}
-    return {key: None if value != value else value for key, value in cells.items()}
+    return {key: known(value) for key, value in cells.items()}
 
 
 def calibration_error(sums: Floats) -> Floats:
