@@ -11,6 +11,7 @@ Example:
     2
 """
 
+from raters.confusion import matrix_skills as matrix_skills
 from raters.plots.error_maps import error_colours as error_colours
 from raters.plots.error_maps import errors as errors
 from raters.plots.error_maps import side_by_side as side_by_side

@@ -131,6 +131,8 @@ def read_yaml(path: Path, expected: str) -> Any:  # noqa: ANN401
 def read_plain_yaml(path: Path, content: type[T], form: str) -> T:
     """Read a file and reject what is not understood.
 
+    (Unlike `worded`, which reports options, the message begins with the place in the file.)
+
     Args:
         path: The file.
         content: The class of what it holds.
