@@ -22,6 +22,7 @@ from pydantic import BaseModel, ConfigDict
 
 from raters.errors import RatersError
 from raters.study.annotations import Annotation, Unmarked
+from raters.study.backend import Absent, Overlap, Resample
 from raters.study.paths import case_path, refuse_file
 from raters.study.pattern import Pattern, is_pattern
 from raters.study.plain_yaml import read_plain_yaml, write_yaml
@@ -237,10 +238,10 @@ class StudySource(BaseModel):
     reference: str | None = None
     values: str | None = None
     ignore: list[int] = []
-    absent: Literal["missing", "empty"] = "missing"
+    absent: Absent = "missing"
     threshold: float | None = None
-    overlap: Literal["error", "priority", "combine"] = "error"
-    resample: Literal["nearest"] | None = None
+    overlap: Overlap = "error"
+    resample: Resample | None = None
     raters: list[str] | None = None
     cases: list[str] | None = None
     classes: list[str] | None = None
