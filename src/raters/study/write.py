@@ -14,11 +14,11 @@ import shutil
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, cast, get_args
 
 import numpy as np
 
-from raters.errors import RatersError, enough_memory
+from raters.errors import RatersError, check_choice, enough_memory
 from raters.progress import ordered_map, track
 from raters.study import study_file
 from raters.study.case import Case
@@ -90,8 +90,7 @@ def import_study(
         progress: Show a progress bar.
     """
     folder = Path(folder)
-    if form not in ("canonical", "packed"):
-        raise RatersError(f"found form {form!r}, expected 'canonical' or 'packed'")
+    check_choice("form", form, get_args(Form))
     if not len(study):
         raise RatersError("found no cases, expected at least one", kind="empty")
     refuse_taken(study, folder)
