@@ -1,4 +1,4 @@
-"""Tables as lists of rows: CSV and JSON, written whole or not at all, and read; Markdown; HTML."""
+"""Tables as lists of rows: CSV, JSON, Markdown and HTML; files are written whole or not at all."""
 
 from __future__ import annotations
 

@@ -182,7 +182,10 @@ def _shared_step(state: EMState, estimate: EStep) -> tuple[Floats, float]:
 
 
 def _table_step(state: EMState, task: Ints, rater: Ints, label: Labels) -> tuple[Floats, float]:
-    """Return what `raters.fusion.em.e_step` does, of answers to tasks with a prior each."""
+    """Return what `raters.fusion.em.e_step` does, of answers to tasks with a prior each.
+
+    (In `raters.fusion.answers` all tasks have the same one.)
+    """
     log = np.log(state.prior.T)
     np.add.at(log, task, np.log(state.confusion)[rater, :, label])
     top = log.max(axis=1, keepdims=True)
