@@ -77,6 +77,8 @@ def volumes(
 def case_volumes(study: Study, class_name: str | None = None, progress: bool = False) -> Floats:
     """Return the volume that each rater drew in each case, `(cases, raters)`; NaN where unknown.
 
+    (`raters.agreement.findings.measured` has them too, beside all pairs, which takes longer.)
+
     Example:
         >>> from raters.study.study import Study
         >>> case_volumes(Study.from_arrays(labels=np.array([[[0, 1, 1], [1, -1, 0]]])))
