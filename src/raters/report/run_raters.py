@@ -14,8 +14,8 @@ import numpy as np
 from raters import plots
 from raters.arrays import Floats, mean_known
 from raters.confusion import matrix_skills
-from raters.evaluation.negatives import error_rows, look_at_negatives
-from raters.evaluation.watch import Estimated, apart, draws_unlike, foreground_of, one_way, trust_of
+from raters.evaluation.negatives import error_rows, look_at_negatives, trust_of
+from raters.evaluation.watch import Estimated, apart, draws_unlike, foreground_of, one_way
 from raters.fusion.findings import low_skills
 from raters.report.blocks import Block, Section, TextBlock, figure, note, section, table
 from raters.report.example_pictures import samples_section
