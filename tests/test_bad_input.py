@@ -780,7 +780,7 @@ def test_out_folder_that_holds_other_things(run: Run, tmp_path: Path) -> None:
     before = fingerprint(out)
     for options in ([], ["--overwrite"], ["--form", "packed", "--overwrite"]):
         outcome = run("import", pattern(tmp_path), "-o", out, *options)
-        refused(outcome, out, "not empty and not a study")
+        refused(outcome, out, "other files (labels), expected a new one or a study")
         assert fingerprint(out) == before
 
 

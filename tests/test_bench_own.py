@@ -142,9 +142,8 @@ def predicted_by(said: dict[str, Array], monkeypatch: pytest.MonkeyPatch) -> Non
 def fit_of(study: Study, said: dict[str, Array], counted: Array) -> tuple[float, float]:
     """Return the mean log-likelihoods of a label, joint and left-out."""
     watch = LabelFit([], list(range(len(study.raters))), counted)
-    stream = ((case, iter([Prediction({"truth": said[case.id]})])) for case in study.iter_cases())
-    for _, bands in watch(stream):
-        list(bands)  # type: ignore[arg-type]
+    for case in study.iter_cases():
+        list(watch.bands(case, [Prediction({"truth": said[case.id]})]))
     joint, others, number = np.sum(list(watch.sums.values()), axis=0)
     return joint / number, others / number
 

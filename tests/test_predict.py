@@ -364,7 +364,7 @@ class TestFiles:
         assert run(*given(pictures), "--overwrite").code == 0
         (pictures / "mine").mkdir()
         (pictures / "mine" / "c0.png").touch()
-        assert "not empty" in run(*given(pictures, "mine")).err
+        assert "found a folder with other files (c0.png)" in run(*given(pictures, "mine")).err
 
     def test_evaluate_reads_them(self, pictures: Path, run: Run) -> None:
         options = ["--probabilities", "--entropy", "--as-rater", "ann", "--confusion"]

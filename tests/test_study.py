@@ -245,6 +245,19 @@ def test_an_absent_file_is_missing_or_empty(tmp_path: Path) -> None:
     assert np.array_equal(missing["c1"].labels[0], empty["c1"].labels[0])
 
 
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("absent", "'missing' or 'empty'"),
+        ("overlap", "'error' or 'priority' or 'combine'"),
+        ("resample", "'nearest'"),
+    ],
+)
+def test_a_word_that_no_rule_has_is_refused(tmp_path: Path, name: str, expected: str) -> None:
+    with pytest.raises(RatersError, match=f"found {name}='none', expected {expected}"):
+        folder_study(tmp_path, **{name: "none"})
+
+
 def test_the_reference_is_no_rater(tmp_path: Path) -> None:
     study = folder_study(tmp_path)
     assert study.raters == ("ann", "bob")

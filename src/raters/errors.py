@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -76,6 +76,12 @@ def one_of(known: Iterable[str], name: str, what: str) -> str:
     if name not in listed:
         raise RatersError(f"found {what} {name!r}, {expected_one_of(listed, name)}")
     return name
+
+
+def check_choice(what: str, found: object, expected: Sequence[str]) -> None:
+    """Reject a word that is not one of those expected."""
+    if found not in expected:
+        raise RatersError(f"found {what} {found!r}, expected {' or '.join(map(repr, expected))}")
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Tables as lists of rows: CSV and JSON, written whole or not at all; Markdown; HTML."""
+"""Tables as lists of rows: CSV, JSON, Markdown and HTML; files are written whole or not at all."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ from itertools import chain
 from pathlib import Path
 from typing import IO, Any
 
-from raters.study.paths import written_whole
-from raters.wording import printable
+from raters.errors import RatersError, placed
+from raters.study.paths import refuse_special, written_whole
+from raters.wording import cut_text, printable
 
 Row = dict[str, Any]
 
@@ -46,6 +47,36 @@ def write_cells(path: Path, lines: Iterable[Sequence[Any]]) -> None:
     """Write lines of cells as CSV, as they are."""
     with written_whole(path) as file:
         _write_lines(file, lines)
+
+
+def read_cells(path: Path) -> tuple[list[str], list[list[str]]]:
+    """Read a CSV file with a header; give its columns and the cells of its rows.
+
+    (pandas would turn 'NA' and 007 into other values, and takes long to import. Tables of labels,
+    which may be large, are read by pyarrow: `raters.study.table_files`.)
+
+    Raises:
+        RatersError: that names the line where a row has too many or too few cells.
+    """
+    refuse_special(path)
+    try:
+        with placed(file=path), open(path, newline="", encoding="utf-8-sig") as file:
+            reader = csv.reader(file)
+            columns = [c.strip() for c in next(reader, [])]
+            return columns, list(_whole_rows(reader, len(columns)))
+    except OSError as error:
+        raise RatersError(error.strerror or str(error), kind="unreadable", file=path) from None
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise RatersError(f"not a CSV file: {error}", kind="unreadable", file=path) from None
+
+
+def _whole_rows(reader: Iterator[list[str]], expected: int) -> Iterator[list[str]]:
+    for line, cells in enumerate(reader, start=2):
+        if cells and len(cells) != expected:
+            message = f"found {len(cells)} cells in row {line}, expected {expected}"
+            raise RatersError(message, kind="columns")
+        if cells:
+            yield cells
 
 
 def to_csv(rows: Sequence[Row]) -> str:
@@ -227,4 +258,4 @@ def _cell(value: object) -> str:
     if value is None or value != value:
         return ""
     text = f"{value:.3f}" if isinstance(value, float) else str(value)
-    return escape(printable(text if len(text) <= 80 else f"{text[:77]}..."))
+    return escape(printable(cut_text(text, 80)))

@@ -95,7 +95,17 @@ def _name(place: tuple[int | str, ...]) -> str:
 def _shown(value: object) -> str:
     plain = isinstance(value, str) and re.fullmatch(r"[^\s,=]{1,60}", value)
     text = value if plain and isinstance(value, str) else repr(value)
-    return text if len(text) <= 60 else f"{text[:57]}..."
+    return cut_text(text, 60)
+
+
+def cut_text(text: str, most: int) -> str:
+    """Return the start of a text that is too long.
+
+    Example:
+        >>> cut_text("a long text", 11), cut_text("a long text", 10)
+        ('a long text', 'a long ...')
+    """
+    return text if len(text) <= most else f"{text[: most - 3]}..."
 
 
 def printable(text: str) -> str:
@@ -120,6 +130,8 @@ def expected_one_of(known: Iterable[str], found: str) -> str:
         "expected a known one; did you mean 'epochs'?"
     """
     listed = list(known)
+    if not listed:
+        return "expected none"
     close = get_close_matches(found, listed, n=1)
     hint = f"; did you mean {close[0]!r}?" if close else ""
     if close and len(listed) > MOST_LISTED:
@@ -127,7 +139,7 @@ def expected_one_of(known: Iterable[str], found: str) -> str:
     return f"expected one of {listing(listed, MOST_LISTED)}{hint}"
 
 
-def listing(items: Sequence[object], most: int, form: Callable[[object], str] = str) -> str:
+def listing(items: Sequence[T], most: int = 20, form: Callable[[T], str] = str) -> str:
     """Return the first of some things, and how many more there are.
 
     Example:
@@ -147,17 +159,6 @@ def first_repeated(items: Iterable[T]) -> T | None:
     """
     seen: set[T] = set()
     return next((item for item in items if item in seen or seen.add(item)), None)  # type: ignore[func-returns-value]
-
-
-def shortened(names: Iterable[str], most: int = 20) -> str:
-    """List the first names; '...' stands for the others.
-
-    Example:
-        >>> shortened("abc"), shortened("abc", 2)
-        ('a, b, c', 'a, b, ...')
-    """
-    listed = list(names)
-    return ", ".join(listed[:most]) + (", ..." if len(listed) > most else "")
 
 
 def first_difference(there: Mapping[str, Any], now: Mapping[str, Any]) -> str:
@@ -181,8 +182,7 @@ def first_difference(there: Mapping[str, Any], now: Mapping[str, Any]) -> str:
 
 
 def _as_json(value: object) -> str:
-    text = json.dumps(value, ensure_ascii=False)
-    return text if len(text) <= 80 else f"{text[:77]}..."
+    return cut_text(json.dumps(value, ensure_ascii=False), 80)
 
 
 def many(number: int, what: str) -> str:

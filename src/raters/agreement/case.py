@@ -180,7 +180,7 @@ MARK = ".maps"
 def refuse_place(study: Study, folder: str | Path) -> None:
     """Reject a folder where inputs would be replaced, or that holds other files than maps."""
     Inputs.of(study).refuse(folder)
-    refuse_foreign(folder, MARK, "earlier maps")
+    refuse_foreign(folder, [MARK], "one of earlier maps")
 
 
 def write_entropy_maps(

@@ -299,9 +299,8 @@ def accuracies(study: Study, truth: Labels) -> list[float | None]:
 
 def unusual_shares(study: Study) -> dict[str, Any]:
     """Return who uses a class far more or less than the others."""
-    triplets, names = study.triplets, study.classes.names
-    counts = np.zeros((len(study.raters), len(names)))
-    np.add.at(counts, (triplets.rater, triplets.label), 1)
+    names = study.classes.names
+    counts = study.triplets.by_class(len(names))
     total = counts.sum(axis=1)
     usual = counts.sum(axis=0) / max(1.0, counts.sum())
     enough = np.flatnonzero(total >= 2 * ENOUGH)

@@ -1,4 +1,8 @@
-"""A cell: one row of a benchmark in one setting with one seed, and the JSON file of its result."""
+"""A cell: one row of a benchmark in one setting with one seed, and the JSON file of its result.
+
+Results are files of their own and no lines of a journal (`raters.study.results`), so that several
+processes and machines can write them side by side.
+"""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ from raters.errors import RatersError
 from raters.fusion.cluster import Tell
 from raters.fusion.methods import METHODS as FUSIONS
 from raters.methods.registry import learning_method
-from raters.study.places import Inputs
+from raters.study.places import Inputs, is_path
 from raters.study.read import read
 from raters.study.results import source_of
 from raters.study.study import Study
@@ -199,13 +199,9 @@ def _whole_paths(opened: Any) -> dict[str, Any]:  # noqa: ANN401
     """Return the arguments of `raters.read` that are not empty, with whole paths."""
     kept = {k: v for k, v in opened.items() if v not in (None, [], (), False)}
     for name in ("source", "images", "reference"):
-        if name in kept and (name == "source" or _is_path(kept[name])):
+        if name in kept and (name == "source" or is_path(kept[name])):
             kept[name] = os.path.abspath(kept[name])  # noqa: PTH100 (a pattern is no path)
     return kept
-
-
-def _is_path(text: str) -> bool:
-    return "{" in text or "/" in text or os.sep in text or Path(text).exists()
 
 
 def digest_of(study: Study) -> str:

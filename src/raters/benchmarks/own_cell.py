@@ -11,7 +11,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -22,7 +21,6 @@ from raters.evaluation.result import Evaluation
 from raters.evaluation.runs import score_model, shared_raters
 from raters.fusion.columns import columns_of
 from raters.fusion.em import EMOptions, EMState, EStep, e_step, run_em
-from raters.prediction.predict import Found
 from raters.prediction.prediction import Prediction
 from raters.rows import Row
 from raters.scores.calibration import LEAST, joint_log_likelihood, left_out_log_likelihoods
@@ -57,7 +55,10 @@ def score_own(
     alike = own = LabelFit(columns, places, counted_matrices(model, rest), cut)
     if has_matrices(model):
         own = LabelFit(columns, places, None, cut)
-    watch: Any = alike if own is alike else lambda stream: alike(own(stream))
+
+    def watch(case: Case, bands: Iterator[Prediction]) -> Iterator[Prediction]:
+        return alike.bands(case, bands if own is alike else own.bands(case, bands))
+
     found = score_model(model, test, surfaces=False, samples=0, watch=watch)
     if not found.score.endswith("reference"):
         for name in ("score", "score_best", "score_area"):
@@ -181,7 +182,10 @@ def _shared_step(state: EMState, estimate: EStep) -> tuple[Floats, float]:
 
 
 def _table_step(state: EMState, task: Ints, rater: Ints, label: Labels) -> tuple[Floats, float]:
-    """Return what `raters.fusion.em.e_step` does, of answers to tasks with a prior each."""
+    """Return what `raters.fusion.em.e_step` does, of answers to tasks with a prior each.
+
+    (In `raters.fusion.answers` all tasks have the same one.)
+    """
     log = np.log(state.prior.T)
     np.add.at(log, task, np.log(state.confusion)[rater, :, label])
     top = log.max(axis=1, keepdims=True)
@@ -230,12 +234,8 @@ class LabelFit:
     sums: dict[str, Floats] = field(default_factory=dict)
     predicted: dict[str, Labels] = field(default_factory=dict)
 
-    def __call__(self, stream: Iterable[Found]) -> Iterator[Found]:
-        """Look at a stream of predictions on its way."""
-        for case, bands in stream:
-            yield case, bands if isinstance(bands, RatersError) else self._bands(case, bands)
-
-    def _bands(self, case: Case, bands: Iterable[Prediction]) -> Iterator[Prediction]:
+    def bands(self, case: Case, bands: Iterable[Prediction]) -> Iterator[Prediction]:
+        """Look at what is said of a case on its way."""
         parts = []
         for band in bands:
             self.add(case, band)

@@ -11,11 +11,12 @@ import numpy as np
 
 from raters.arrays import Floats
 from raters.benchmarks.cell import Cell, Result, result_of
+from raters.benchmarks.claims import signed
 from raters.benchmarks.own_cell import BY_LABEL, Kept, agreement, read_kept
 from raters.benchmarks.run import BenchRun
 from raters.benchmarks.scores import SCORES, columns
 from raters.benchmarks.spec import Specification
-from raters.rows import Row, to_markdown, write_csv, write_json
+from raters.rows import Row, known, to_markdown, write_csv, write_json
 from raters.scores.bootstrap import GroupBootstrap, ratio
 from raters.study.paths import written_whole
 from raters.study.study import Study
@@ -85,27 +86,20 @@ def _mean(row: Row, score: str) -> str:
     if row.get(score) is None:
         return str(row.get("missing", "-"))
     spread = row.get(f"{score}_sd")
-    return shown(score, row[score]) + ("" if spread is None else f" ± {shown(score, spread)}")
+    return _shown(score, row[score]) + ("" if spread is None else f" ± {_shown(score, spread)}")
 
 
 def _difference(row: Row, score: str) -> str:
-    value, low, high = (row.get(f"{score}_{end}") for end in ("difference", "low", "high"))
-    if value is None:
+    found = [row.get(f"{score}_{end}") for end in ("difference", "low", "high")]
+    if found[0] is None:
         return "-"
-    text = shown(score, value, "+")
-    if low is None or high is None:
-        return f"{text} (too few groups)"
-    return f"{text} ({shown(score, low, '+')} to {shown(score, high, '+')})"
+    factor = SCORES[score].factor
+    value, *ends = (signed(factor * v, score) for v in found if v is not None)
+    return f"{value} ({' to '.join(ends) or 'too few groups'})"
 
 
-def shown(score: str, value: float, sign: str = "") -> str:
-    """Return a value as tables show it.
-
-    Example:
-        >>> shown("stability", 0.8125), shown("likelihood", 0.1, "+")
-        ('81.2', '+0.1000')
-    """
-    return f"{value * SCORES[score].factor:{sign}.{SCORES[score].digits}f}"
+def _shown(score: str, value: float) -> str:
+    return f"{value * SCORES[score].factor:.{SCORES[score].digits}f}"
 
 
 @dataclass(frozen=True)
@@ -210,7 +204,7 @@ def _add_differences(rows: list[Row], done: Sequence[_Done], baseline: str) -> N
         for k, score in enumerate(BY_LABEL):
             found = bootstrap.difference(pair[0][:, [k, -1]], pair[1][:, [k, -1]], ratio)
             ends = {"difference": found.estimate, "low": found.low, "high": found.high}
-            row |= {f"{score}_{end}": None if v != v else v for end, v in ends.items()}
+            row |= {f"{score}_{end}": known(v) for end, v in ends.items()}
 
 
 def _summed(done: Sequence[_Done]) -> tuple[dict[str, dict[str, Floats]], dict[str, str]]:

@@ -23,7 +23,7 @@ from raters.fusion.consensus import fuse
 from raters.methods.base import Asked
 from raters.methods.registry import METHODS
 from raters.prediction.fuse_model import fuse_with
-from raters.prediction.predict import Found, predict_cases
+from raters.prediction.predict import predict_cases
 from raters.prediction.prediction import Prediction, most_likely
 from raters.prediction.suggest import labelled_by
 from raters.rows import Row
@@ -70,7 +70,7 @@ def score_cell(cell: Cell, data: BenchData, beside: Path | None = None) -> Row:
         else:
             overlaps = Overlaps(len(test.classes))
             how: dict[str, Any] = {"surfaces": False, "samples": SAMPLES, "seed": cell.seed}
-            how |= {"watch": overlaps} if test.kind == "segmentation" else {}
+            how |= {"watch": overlaps.bands} if test.kind == "segmentation" else {}
             found = score_model(model, test, **how)
             more = _matrix_errors(cell, model, data) | overlaps.scores()
             more |= recurrence_scores(model, test) | fusion_scores(model, test)
@@ -215,12 +215,8 @@ class Overlaps:
     def __post_init__(self) -> None:
         self.counts = np.zeros((self.num_classes, self.num_classes), np.int64)
 
-    def __call__(self, stream: Iterable[Found]) -> Iterator[Found]:
-        """Look at a stream of predictions on its way."""
-        for case, bands in stream:
-            yield case, bands if isinstance(bands, RatersError) else self._bands(case, bands)
-
-    def _bands(self, case: Case, bands: Iterable[Prediction]) -> Iterator[Prediction]:
+    def bands(self, case: Case, bands: Iterable[Prediction]) -> Iterator[Prediction]:
+        """Look at what is said of a case on its way."""
         for band in bands:
             if case.reference is not None:
                 rows = slice(band.start, band.start + band.truth.shape[1])

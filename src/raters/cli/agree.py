@@ -49,7 +49,7 @@ def agree(
     def work(part: Study) -> tuple[Agreement, list[RatersError]]:
         result = compare(part, surfaces, progress=progress)
         result.inputs = inputs
-        result.notes += show.study_notes(part)
+        result.notes += part.all_notes()
         if out:
             result.write(out)
         without_map: list[RatersError] = []

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Argument, Option
 
+from raters.cli.study_options import whole_numbers
 from raters.errors import RatersError
 from raters.wording import expected_one_of
 
@@ -94,13 +95,10 @@ def of_training(options: dict[str, Any]) -> dict[str, Any]:
 
 def seeds_of(text: str) -> tuple[int, ...]:
     """Return the seeds that `--seeds 0,1,2` names; none if there is no text."""
-    try:
-        numbers = tuple(dict.fromkeys(int(part) for part in text.split(","))) if text else ()
-    except ValueError:
-        numbers = (-1,)
+    numbers = whole_numbers("--seeds", text, "0,1,2")
     if min(numbers, default=0) < 0:
         raise RatersError(f"--seeds: found {text!r}, expected whole numbers such as 0,1,2")
-    return numbers
+    return tuple(dict.fromkeys(numbers))
 
 
 def chosen(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections import defaultdict
 from typing import TYPE_CHECKING, Annotated
@@ -41,7 +40,7 @@ def check(
 
     report = check_study(opened(strict=False), progress=sys.stderr.isatty())
     if as_json:
-        typer.echo(json.dumps(report.to_dict(), indent=2, ensure_ascii=False))
+        show.json(report.to_dict())
     else:
         _show(report)
     if report.errors:

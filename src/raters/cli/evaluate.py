@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -62,18 +61,18 @@ def evaluate(
     """
     from raters.evaluation import compare_runs
     from raters.evaluation import evaluate as score
-    from raters.evaluation.evaluate import inputs_of
+    from raters.evaluation.evaluate import inputs_of, is_run
     from raters.evaluation.result import COMPARED, FILES, Comparison
 
     runs = [predictions, *against]
-    is_run = bool(against) or (Path(predictions) / "config.yaml").exists()
-    if is_run:
+    trained = bool(against) or is_run(predictions)
+    if trained:
         from raters.training.run import refuse_no_model
 
         for run in runs:
             refuse_no_model(run)
         show.say("reading the study")
-    study = opened() if is_run else opened(split=split)
+    study = opened() if trained else opened(split=split)
     if out:
         for run in runs:
             inputs_of(run, study).refuse(out, COMPARED if against else FILES)
@@ -82,12 +81,12 @@ def evaluate(
     result: Evaluation | Comparison
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # they are shown below, loudly
-        if is_run:
+        if trained:
             show.say("loading the models" if against else "loading the model")
         if against:
             result = compare_runs(runs, study, split or None, **options)
         else:
-            result = score(predictions, study, split if is_run else None, **options)
+            result = score(predictions, study, split if trained else None, **options)
     for text in result.warnings:
         typer.secho(f"WARNING: {text}", err=True, fg="red", bold=True)
     if out:
@@ -99,7 +98,7 @@ def evaluate(
             _show_comparison(result)
         else:
             _show(result, bool(out))
-        show.notes([*result.notes, *show.study_notes(study)])
+        show.notes([*result.notes, *study.all_notes()])
         if out:
             typer.echo(f"\ntables written: {out}")
     show.end_with_failures(result.failures, "could not be scored")
@@ -140,10 +139,12 @@ def _show(found: Evaluation, written: bool) -> None:
     show.rows("likelihood of raters' labels, by label", [_brief(r) for r in found.likelihood])
     show.rows("calibration", [_brief(row) for row in found.calibration])
     if found.as_rater and len(found.raters) <= MOST_COLUMNS:
+        from raters.evaluation.result import as_matrix
+
         title = "'as rater' (rows) against (columns)"
-        show.rows(f"{title}: log-likelihood", _matrix(found.as_rater, "log_likelihood"))
+        show.rows(f"{title}: log-likelihood", as_matrix(found.as_rater, "log_likelihood"))
         fit = "dice" if "dice" in found.as_rater[0] else "accuracy"
-        show.rows(f"{title}: {fit}", _matrix(found.as_rater, fit))
+        show.rows(f"{title}: {fit}", as_matrix(found.as_rater, fit))
     show.rows("does 'as X' fit X better than 'as others' do?", [_own(r) for r in found.raters])
     if found.as_rater and len(found.raters) > MOST_COLUMNS and not written:
         show.notes(["'as rater' against each rater: -o FOLDER or --json"])
@@ -157,13 +158,6 @@ def _cuts(rows: Sequence[Row]) -> list[Row]:
     names |= {"cut_best": "best cut", "cut_area": "area cut"}
     ends = ("_low", "_high")
     return [{names.get(k, k): v for k, v in r.items() if not k.endswith(ends)} for r in rows]
-
-
-def _matrix(rows: Sequence[Row], score: str) -> list[Row]:
-    table: dict[str, Row] = {}
-    for row in rows:
-        table.setdefault(row["as"], {"as": row["as"]})[row["against"]] = row[score]
-    return list(table.values())
 
 
 def _brief(row: Row, left_out: Sequence[str] = ()) -> Row:

@@ -58,7 +58,7 @@ def fuse(
             [show.brief(row, "sensitivity", "95 %", ".2f") for row in consensus.rows]
         )
         show.rows("raters, the worst first", rows)
-    show.notes([*result.notes, *show.study_notes(consensus.study)])
+    show.notes([*result.notes, *consensus.study.all_notes()])
     done = f"{many(result.written, 'case')} fused{show.there_already(result.skipped)}"
     typer.echo(f"{done}: {result.folder}")
     show.end_with_failures(result.failures, "could not be fused")

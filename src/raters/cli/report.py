@@ -78,9 +78,8 @@ def report(
         files = dispatch.sheets_of(part, out, order, gold, progress) if sheets else None
         made = dispatch.make_report(path, part, against, cases_shown, progress, why_not)
         if files is not None:
-            made = sheet.with_sheets(made, files)
             typer.echo(files.note or f"{many(len(files.files), 'sheet')}: {out}/sheets", err=True)
-        return page.write(made, out, all_cases, progress)
+        return page.write(sheet.with_sheets(made, files), out, all_cases, progress)
 
     def need(case: Case) -> object:
         return case.given, case.reference, case.image  # all that a report may show

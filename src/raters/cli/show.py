@@ -73,6 +73,8 @@ def table_of(rows: Sequence[Row], most: int = MOST_ROWS, right: Sequence[str] = 
 def shown(value: Any) -> str:  # noqa: ANN401
     """Show a value in few characters.
 
+    (Pages give small numbers a digit more: their columns are sorted by the values behind.)
+
     Example:
         >>> shown(0.77652), shown(12345.6), shown(None), shown(1200), shown("ann")
         ('0.777', '12,346', '-', '1,200', 'ann')
@@ -103,12 +105,6 @@ def brief(row: Row, score: str, head: str = "interval", form: str = ".3f") -> Ro
         if name == score:
             short[head] = interval(row, score, form)
     return short
-
-
-def study_notes(study: Study) -> list[str]:
-    """Return what has to be said of a study beside any result from it."""
-    facts = [study.about["note"]] if "note" in study.about else []
-    return [*study.notes, *study.readings(), *facts]
 
 
 def notes(notes: Sequence[str]) -> None:

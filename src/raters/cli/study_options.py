@@ -21,13 +21,6 @@ AsJson = Annotated[bool, Option("--json", help="Print everything as JSON.")]
 
 _CHOOSE, _MASKS, _TABLES = "Filter cases, raters, classes", "Masks", "Tables"  # panels
 
-_EXPECTED = {
-    "absent": ("missing", "empty"),
-    "overlap": ("error", "priority", "combine"),
-    "resample": ("", "nearest"),
-    "unmarked": ("", "rest", "unknown"),
-}
-
 
 def _option(
     name: str,
@@ -125,9 +118,11 @@ def read_options(given: Mapping[str, Any]) -> dict[str, Any]:
         >>> read_options({"study": "a.csv", "raters": "ann, bob", "ignore": "255", "split": ""})
         {'source': 'a.csv', 'raters': ['ann', 'bob'], 'ignore': [255], 'split': None}
     """
-    for option, expected in _EXPECTED.items():
-        if option in given and given[option] not in expected:
-            listed = " or ".join(repr(e) for e in expected if e)
+    from raters.study import annotations, backend
+
+    for option, words in {**backend.WORDS, "unmarked": annotations.WORDS}.items():
+        if given.get(option, "") not in ("", *words):
+            listed = " or ".join(map(repr, words))
             raise RatersError(f"--{option}: found {given[option]!r}, expected {listed}")
     options: dict[str, Any] = {}
     for name, value in given.items():

@@ -80,7 +80,7 @@ def train(
         study = opened()
         for note in notes:
             show.text(f"note: {note}")
-        show.notes(show.study_notes(study))
+        show.notes(study.all_notes())
         show.say("loading torch")
         if dry_run:
             from raters.training.estimate import estimate
@@ -201,7 +201,7 @@ def _extend(
     show.say("reading the study")
     study = opened()
     Inputs.of(study).and_of(Inputs.run(run)).refuse(out, RUN_FILES)
-    show.notes(show.study_notes(study))
+    show.notes(study.all_notes())
     show.say("loading torch and the model")
     from raters.training.extend import extend_run
 

@@ -14,6 +14,7 @@ from raters.confusion.matrices import from_itk as from_itk
 from raters.confusion.matrices import from_sklearn as from_sklearn
 from raters.confusion.matrices import from_transpose as from_transpose
 from raters.confusion.matrices import is_dominant as is_dominant
+from raters.confusion.matrices import matrix_skills as matrix_skills
 from raters.confusion.matrices import root_mean_square as root_mean_square
 from raters.confusion.matrices import squared_frobenius as squared_frobenius
 from raters.confusion.matrices import to_crowdkit as to_crowdkit

@@ -189,6 +189,9 @@ class Patterns:
 def count_patterns(labels: Array, num_classes: int) -> Patterns:
     """Count the patterns of labels over all pixels.
 
+    (`raters.fusion.columns` also notes which pattern each pixel has, which EM has to know, and is
+    compiled: importing numba takes longer than counting a small study.)
+
     Args:
         labels: Class numbers with MISSING, `(raters, *space)`.
         num_classes: The number of classes.

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from raters.arrays import Array, Flags, Floats
+from raters.arrays import Array, Flags, Floats, mean_known
 from raters.confusion.counts import normalise
 from raters.errors import RatersError
 
@@ -95,6 +95,22 @@ def _mean_over_rows(rows: Floats) -> np.float64:
     number = seen.sum(axis=-1)
     means = np.where(seen, rows, 0).sum(axis=-1) / np.maximum(number, 1)
     return np.float64(means[number > 0].mean())
+
+
+def matrix_skills(matrices: ArrayLike) -> Floats:
+    """Return the mean of the diagonal of matrices `(raters, L, L)`: the balanced accuracy.
+
+    All classes that are known count alike, the background of masks too: a rater who draws far too
+    much of a small object still scores high. NaN where no class is known.
+
+    Example:
+        >>> matrix_skills([[[0.9, 0.1], [0.3, 0.7]]])
+        array([0.8])
+    """
+    array = np.asarray(matrices, np.float64)
+    if array.ndim != 3 or array.shape[1] != array.shape[2] or not array.size:
+        raise RatersError(f"found matrices of shape {array.shape}, expected (raters, L, L)")
+    return mean_known(np.einsum("rll->rl", array), axis=1)
 
 
 def dominance_margin(confusion: Array, labels: ArrayLike | None = None) -> float:

@@ -23,6 +23,7 @@ from raters.datasets.lidc_dicom import DICOM
 from raters.datasets.mnist import MASKS, MNIST, NOISY
 from raters.datasets.vessels import CHASE, KINDS, LES_AV
 from raters.errors import RatersError
+from raters.study.paths import refuse_file
 from raters.wording import expected_one_of
 
 if TYPE_CHECKING:
@@ -146,7 +147,6 @@ def _fetch_all(dataset: Dataset, folder: Path, progress: bool) -> None:
             f"({dataset.licence}) and put it in {folder}. {dataset.expected()}",
             kind="download",
         )
-    if folder.is_file():
-        raise RatersError("found a file, expected a folder to fetch to", file=folder)
+    refuse_file(folder)
     for item in dataset.downloads:
         fetch(item, folder, progress)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 from collections import Counter
 from functools import partial
 from pathlib import Path
@@ -246,17 +245,13 @@ def _read_tables(source: Path, tables: dict[str, Path]) -> Cases:
 
 def _riga_rows(table: Path) -> list[tuple[str, str]]:
     """Return image and mask of the rows of the final label, one per image, with `/` in paths."""
-    with (
-        RIGA.reading(table, "not a table", csv.Error),
-        open(table, encoding="gbk", newline="") as file,
-    ):
-        rows = list(csv.DictReader(file))
-    found = list(rows[0]) if rows else []
+    rows = RIGA.table(table, encoding="gbk")
     for column in _COLUMNS:
-        if column not in found:
-            listed_columns = ", ".join(map(str, found)) or "no rows"
-            raise RIGA.wrong(f"found {listed_columns}, expected a column {column!r}", table)
-    pairs = [(row["imgName"], row["maskName"]) for row in rows if row["rater"] in ("0", "0.0")]
+        if column not in rows or rows.empty:
+            found = "no rows" if rows.empty else ", ".join(rows.columns)
+            raise RIGA.wrong(f"found {found}, expected a column {column!r}", table)
+    final = rows[rows["rater"].isin(["0", "0.0"])]
+    pairs = list(zip(final["imgName"], final["maskName"], strict=True))
     if not pairs:
         raise RIGA.wrong("found no row of rater 0 (the final label), expected one per image", table)
     return [(image.replace("\\", "/"), mask.replace("\\", "/")) for image, mask in pairs]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -38,11 +37,7 @@ def read_anaesthetists(source: Path) -> Study:
 
 
 def _check_columns(path: Path) -> None:
-    with (
-        ANAESTHETIST.reading(path, "not a table", csv.Error),
-        open(path, encoding="utf-8-sig", newline="") as file,
-    ):
-        found = [cell.strip() for cell in next(csv.reader(file), [])]
+    found = ANAESTHETIST.table(path, encoding="utf-8-sig", nrows=0).columns.str.strip()
     if sorted(found) != sorted(READINGS):
         message = f"found columns {', '.join(found)}, expected {', '.join(READINGS)}"
         raise ANAESTHETIST.wrong(message, path)

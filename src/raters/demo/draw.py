@@ -18,7 +18,7 @@ from raters.simulate.study import simulate
 from raters.study import formats
 from raters.study.case import Case
 from raters.study.classes import MISSING
-from raters.study.paths import written_whole
+from raters.study.paths import refuse_file, written_whole
 from raters.study.places import Inputs
 from raters.study.read import read
 from raters.study.study import Study
@@ -66,8 +66,7 @@ def drawn_before(story: Story, folder: Path) -> bool:
     note = folder / READ_ME
     if note.exists() and note.read_text(encoding="utf-8", errors="replace") == _text(story):
         return True
-    if folder.exists() and not folder.is_dir():
-        raise RatersError("found a file, expected a folder to write the demo to", file=folder)
+    refuse_file(folder)
     first = next((path.name for path in sorted(folder.glob("*"))), None)
     if first is not None:
         raise RatersError(

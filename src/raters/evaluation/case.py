@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from raters.arrays import Array, Floats
 from raters.evaluation.masks import ALL, OF_SAMPLES, Variability, as_one, is_drawn, mask_rows
 from raters.prediction.prediction import Prediction
 from raters.rows import Row
@@ -38,8 +39,6 @@ CALIBRATION = 3 * BINS + 3
 FIELDS = ("fit", "fits", "drawn", "drawns", "log", "labels")
 """Sums of a pair 'as X' against Y: Dice (or right answers) and how many, Dice of drawn classes and
 how many, log-likelihood and labels."""
-Floats = NDArray[np.float64]
-Labels = NDArray[Any]
 Unions = Mapping[str, tuple[int, ...]]
 """Classes that are scored as one, by the name of their union."""
 
@@ -53,8 +52,8 @@ class Drawn:
         samples: Samples of a model, each of the same shape.
     """
 
-    labels: Labels
-    samples: Sequence[Labels] = ()
+    labels: Array
+    samples: Sequence[Array] = ()
 
 
 @dataclass(frozen=True)
@@ -178,12 +177,12 @@ class CaseScores:
                 counts = pair_counts(mask[rows], labels, self._classes)
                 self._at_cuts[name, k] = self._at_cuts.get((name, k), 0) + counts
 
-    def _labels(self, rows: Any) -> list[Labels]:  # noqa: ANN401
+    def _labels(self, rows: Any) -> list[Array]:  # noqa: ANN401
         """Return each known rater's labels of some rows; of a class all answers, `(answers,)`."""
         labels = labels_of(self.case)
         return [np.asarray(labels[place][rows]) for place in self._places]
 
-    def _compare(self, x: int, told: NDArray[np.float32], labels: list[Labels]) -> None:
+    def _compare(self, x: int, told: NDArray[np.float32], labels: list[Array]) -> None:
         guess = told.argmax(0).astype(np.int16)
         for y, own in enumerate(labels):
             if not (self._of.pairs or x == y) or not (own != MISSING).any():
@@ -273,7 +272,7 @@ class CaseScores:
         return root_mean_square(self._matrices, true, reference) ** 2
 
 
-def _masks(case: Case, study: Study) -> Iterator[tuple[str, Labels]]:
+def _masks(case: Case, study: Study) -> Iterator[tuple[str, Array]]:
     """Return what a case is compared with: the reference, and all raters who labelled it."""
     if case.reference is not None:
         yield REFERENCE, case.reference
@@ -282,7 +281,7 @@ def _masks(case: Case, study: Study) -> Iterator[tuple[str, Labels]]:
             yield rater, labels
 
 
-def labels_of(case: Case) -> list[Labels]:
+def labels_of(case: Case) -> list[Array]:
     """Return each rater's labels of a case, `(*space)`; of a class all answers, `(answers,)`."""
     return list(case.labels) if case.kind == "segmentation" else case.answers.by_rater()
 
@@ -292,7 +291,7 @@ def cut_key(name: str, against: str) -> str:
     return f"{against} at {name}"
 
 
-def calibration_sums(labels: Labels, probabilities: NDArray[np.float32]) -> Floats:
+def calibration_sums(labels: Array, probabilities: NDArray[np.float32]) -> Floats:
     """Return reliability sums, the summed Brier score, log loss and number of labels.
 
     Example:

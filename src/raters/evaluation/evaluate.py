@@ -28,7 +28,9 @@ from raters.study.classes import MISSING, Classes
 from raters.study.places import Inputs
 from raters.study.read import study_of
 from raters.study.study import Study
+from raters.study.study_file import STUDY_FILE
 from raters.study.whole_numbers import at_least
+from raters.training.run import CONFIG
 from raters.wording import expected_one_of
 
 SAMPLES = 16
@@ -111,7 +113,7 @@ def evaluate(
         raise RatersError("found a study first, expected evaluate(predictions, study)")
     study, samples = study_of(study), at_least(0, samples, "samples")
     cut = cut.tolist() if hasattr(cut, "tolist") else cut
-    if _is_run(predictions):
+    if is_run(predictions):
         from raters.evaluation.runs import score_runs
         from raters.networks.options import allowing
 
@@ -120,7 +122,7 @@ def evaluate(
         with allowing(network):
             return score_runs([predictions], study, split, **options)[0]
     is_path = isinstance(predictions, str | os.PathLike)
-    if is_path and (Path(predictions) / "study.yaml").exists():
+    if is_path and (Path(predictions) / STUDY_FILE).exists():
         raise RatersError(
             "found a study, expected predictions: a run, a folder of masks, a table of labels",
             file=predictions,
@@ -147,10 +149,10 @@ def evaluate(
     return result
 
 
-def _is_run(predictions: Any) -> bool:  # noqa: ANN401
+def is_run(predictions: Any) -> bool:  # noqa: ANN401
     """Return whether something is a model, or the folder of a run."""
     if isinstance(predictions, str | os.PathLike):
-        return (Path(predictions) / "config.yaml").exists()
+        return (Path(predictions) / CONFIG).exists()
     return hasattr(predictions, "method") and hasattr(predictions, "config")
 
 
@@ -159,7 +161,7 @@ def inputs_of(predictions: Any, study: Study) -> Inputs:  # noqa: ANN401
     found = Inputs.of(study)
     if not isinstance(predictions, str | os.PathLike):
         return found
-    named = Inputs.run if _is_run(predictions) else Inputs.named
+    named = Inputs.run if is_run(predictions) else Inputs.named
     return found.and_of(named(os.fspath(predictions)))
 
 

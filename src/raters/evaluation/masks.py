@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from raters.arrays import Array, Floats
 from raters.rows import Row
 from raters.scores.conventions import spacing_of
 from raters.scores.overlap import (
@@ -38,9 +39,6 @@ ALL = "all"
 """The name in the column `class` for the mean over foreground classes."""
 OF_SAMPLES = ("ged", "matched_dice", "best_dice")
 
-Floats = NDArray[np.float64]
-Labels = NDArray[Any]
-
 
 def score_names(surfaces: bool) -> list[str]:
     """Name the scores that `CaseScores` has for masks."""
@@ -49,7 +47,7 @@ def score_names(surfaces: bool) -> list[str]:
 
 
 def mask_rows(
-    case: Case, against: str, labels: Labels, predicted: Labels, scoring: Scoring
+    case: Case, against: str, labels: Array, predicted: Array, scoring: Scoring
 ) -> Iterator[Row]:
     """Score a predicted mask against another: one row per class, for their mean, and per union."""
     classes, spacing = len(scoring.study.classes), case.geometry.spacing
@@ -95,7 +93,7 @@ def is_drawn(counts: NDArray[np.int64]) -> NDArray[np.bool_]:
     return np.asarray((counts.sum(axis=0) + counts.sum(axis=1))[1:] > 0)
 
 
-def as_one(labels: Labels, members: Sequence[int], num_classes: int) -> Labels:
+def as_one(labels: Array, members: Sequence[int], num_classes: int) -> Array:
     """Return 1 where a label is one of some classes, else 0; MISSING stays.
 
     Example:
@@ -116,7 +114,7 @@ class Variability:
     matched Dice and best Dice.
     """
 
-    def __init__(self, case: Case, scoring: Scoring, raters: Sequence[Labels]) -> None:
+    def __init__(self, case: Case, scoring: Scoring, raters: Sequence[Array]) -> None:
         self._case, self._raters, self._classes = case, raters, len(scoring.study.classes)
         self._unions = scoring.unions
         self._names = [*scoring.study.classes.names[1:], *scoring.unions]
@@ -128,7 +126,7 @@ class Variability:
     def add(
         self,
         probability: Callable[[tuple[int, ...]], NDArray[np.floating]],
-        samples: Sequence[Labels],
+        samples: Sequence[Array],
         rows: Any,  # noqa: ANN401
     ) -> None:
         """Add all rows of the case, or some.

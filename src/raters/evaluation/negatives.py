@@ -1,8 +1,12 @@
-"""What raters exclude who draw what is not there: estimated by a model, counted by references."""
+"""What models of single methods say of raters.
+
+What is excluded by those who draw what is not there (estimated by the model, counted by
+references), and whom recurrences trust.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,6 +16,7 @@ from raters.confusion import count_case, normalise
 from raters.errors import RatersError
 from raters.evaluation.watch import apart, mean_matrices, weighted
 from raters.rows import Row
+from raters.study.case import Case
 from raters.study.study import Study
 from raters.training.model import Model
 
@@ -120,3 +125,30 @@ def error_rows(found: Excluded) -> list[Row]:
             row["excluded_error"] = apart(found.excluded[k], found.true_excluded[k])
         rows.append(row)
     return rows
+
+
+def trust_of(
+    model: Model, cases: Iterable[Case], raters: Sequence[str]
+) -> tuple[Floats, list[Row]]:
+    """Return what recurrences did: the first case's background by each, and trust in raters.
+
+    There is one row per rater whose labels were learnt from: the mean trust after each recurrence,
+    where the rater or the last recurrence drew something. `raters` are those of the cases.
+    """
+    own, sums, first = model.config.raters, np.zeros(()), np.zeros(())
+    for case in cases:
+        turns, trust = model.recurrences(case)
+        first = first if first.ndim else np.asarray(turns[:, 0], np.float64)
+        drawn = np.zeros((len(own), *turns.shape[2:]), bool)
+        for rater, labels in zip(raters, case.labels, strict=True):
+            if rater in own:
+                drawn[own.index(rater)] = labels > 0
+        drawn |= turns[-1].argmax(0) > 0
+        pixels = np.broadcast_to(drawn.sum((1, 2)), trust.shape[:2])
+        sums = sums + np.stack([(trust * drawn).sum((2, 3)), pixels])
+    means = dict(zip(own, (sums[0] / np.where(sums[1] > 0, sums[1], np.nan)).T, strict=True))
+    return first, [
+        {"rater": rater, **{f"recurrence {k}": float(v) for k, v in enumerate(means[rater], 1)}}
+        for rater in own
+        if rater in model.config.labelled
+    ]

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from raters.errors import RatersError, one_of
 from raters.evaluation.case import REFERENCE
-from raters.rows import Row, write_csv, write_json
+from raters.rows import Row, html, write_csv, write_json
 from raters.study.places import Inputs
 from raters.wording import ALL_RATERS, many
 
@@ -109,14 +109,18 @@ class Evaluation:
     sums: CaseVectors | None = None
     inputs: Inputs = field(default_factory=Inputs)
 
-    def __repr__(self) -> str:
+    def _title(self) -> str:
         what = " ".join(word for word in (self.run, self.method and f"({self.method})") if word)
-        title = f"Evaluation of {what or 'predictions'}, {many(self.scored, 'case')}"
+        return f"Evaluation of {what or 'predictions'}, {many(self.scored, 'case')}"
+
+    def __repr__(self) -> str:
         kept = [c for c in self.scores.columns if not c.endswith(("_low", "_high"))]
-        return f"{title}\n{self.scores[kept].to_string(index=False, float_format='{:.3f}'.format)}"
+        table = self.scores[kept].to_string(index=False, float_format="{:.3f}".format)
+        return f"{self._title()}\n{table}"
 
     def _repr_html_(self) -> str:
-        return str(self.scores.to_html(index=False, float_format="{:.3f}".format))
+        """Show the summary in a notebook."""
+        return html(self._title(), {"summary": self.summary})
 
     @property
     def scored(self) -> int:
@@ -227,6 +231,21 @@ class Comparison:
         write_json(path / "comparison.json", self.to_dict())
         for number, run in enumerate(self.runs, start=1):
             run.write(path / f"{number}-{Path(run.run).name}")
+
+
+def as_matrix(rows: Sequence[Row], score: str, front: str = "") -> list[Row]:
+    """Return a row for each 'as X', with its score against each rater in a column of their own.
+
+    Example:
+        >>> rows = [{"as": "a", "against": b, "dice": d} for b, d in (("a", 0.9), ("b", 0.5))]
+        >>> as_matrix(rows, "dice", "against ")
+        [{'as': 'a', 'against a': 0.9, 'against b': 0.5}]
+    """
+    found: dict[str, Row] = {}
+    for row in rows:
+        own = found.setdefault(row["as"], {"as": row["as"]})
+        own[f"{front}{row['against']}"] = row[score]
+    return list(found.values())
 
 
 def raters_together(rows: Sequence[Row]) -> list[Row]:

@@ -15,16 +15,18 @@ from raters.evaluation.case import Scoring
 from raters.evaluation.evaluate import SAMPLES, UnionsGiven, inputs_of, score_cases, unions_of
 from raters.evaluation.result import Comparison, Evaluation
 from raters.evaluation.tables import HALF, MAIN, entry
+from raters.prediction.prediction import Prediction
 from raters.rows import Row, known
 from raters.scores.bootstrap import GroupBootstrap
 from raters.scores.chosen_cut import CutGiven
+from raters.study.case import Case
 from raters.study.study import Study
 from raters.study.whole_numbers import at_least
 from raters.training.config import ModelConfig, refuse_other_study
 from raters.training.model import Model
 from raters.training.partition import HELD_OUT as VALIDATION
 from raters.training.run import SPLITS, read_splits
-from raters.wording import many, shortened
+from raters.wording import listing, many
 
 TRAIN, HELD_OUT, NEW = "train", "held-out", "test"
 _OTHER_NAMES = dict.fromkeys(VALIDATION, HELD_OUT)
@@ -56,12 +58,7 @@ class Seen:
         path = None if folder is None else Path(folder)
         if path is None or not (path / SPLITS).exists():
             return cls(known=False)
-        try:
-            rows = read_splits(path)
-        except (OSError, ValueError) as error:
-            raise RatersError(
-                f"cannot be read ({error}), expected case, part and group", file=path / SPLITS
-            ) from None
+        rows = read_splits(path)
         trained = frozenset(group for _, part, group in rows if part == TRAIN)
         return cls({case: part for case, part, _ in rows}, trained)
 
@@ -191,7 +188,7 @@ def shared_raters(
         if name not in known:
             raise RatersError(
                 f"found the rater {name!r}, expected one that the run knows: "
-                f"{', '.join(known[:20]) or 'it knows none'}",
+                f"{listing(known) or 'it knows none'}",
                 rater=name,
             )
     chosen = set(known if wanted is None else wanted)
@@ -207,13 +204,13 @@ def notes_of(
     if strange:
         notes.append(
             f"{many(len(strange), 'rater')} that the run does not know "
-            f"(left out of 'as rater'): {shortened(strange, _SHOWN)}"
+            f"(left out of 'as rater'): {listing(strange, _SHOWN)}"
         )
     silent = [name for name in study.raters if name in config.unlabelled]
     if silent:
         notes.append(
             f"{many(len(silent), 'rater')} of whom the run was trained on no label "
-            f"(left out of 'as rater' and of matrices): {shortened(silent, _SHOWN)}"
+            f"(left out of 'as rater' and of matrices): {listing(silent, _SHOWN)}"
         )
     if found.raters and len(study) * len(known) ** 2 > MOST_PAIRS:
         pairs = f"{len(study):,} cases x {len(known):,} x {len(known):,} raters"
@@ -311,6 +308,10 @@ def _names(models: Sequence[tuple[Model, Path | None]]) -> list[str]:
     return [n if names.count(n) == 1 else f"{n} ({k})" for k, n in enumerate(names, start=1)]
 
 
+Watch = Callable[[Case, Iterator[Prediction]], Iterator[Prediction]]
+"""Returns on what is said of a case, band by band."""
+
+
 def score_model(
     model: Model,
     part: Study,
@@ -322,7 +323,7 @@ def score_model(
     seed: int = 0,
     unions: UnionsGiven = (),
     progress: bool = False,
-    watch: Callable[[Any], Any] = lambda stream: stream,
+    watch: Watch = lambda _, bands: bands,
 ) -> Evaluation:
     """Score a model on all cases of a study; `watch` may look at what it says on the way."""
     from raters.methods.base import Asked
@@ -344,7 +345,10 @@ def score_model(
         surfaces=surfaces,
         unions=merged,
     )
-    stream = watch(predict_streams(model, part.iter_cases(), asked))
+    stream = (
+        (case, bands if isinstance(bands, RatersError) else watch(case, bands))
+        for case, bands in predict_streams(model, part.iter_cases(), asked)
+    )
     found = score_cases(stream, scoring, progress)
     found.method = model.config.method
     found.notes = notes_of(found, model.config, part, known) + found.notes

@@ -31,14 +31,14 @@ from raters.study.paths import (
     SOFT_FOLDER,
     case_path,
     map_folder,
-    refuse_special,
 )
 from raters.study.pattern import Pattern, is_pattern, there
 from raters.study.study import Study
 from raters.study.study_file import files_below
+from raters.study.table_files import CellRules, open_table, reading
 from raters.study.table_study import labels_of_tasks
 from raters.study.whole_numbers import value_counts
-from raters.wording import shortened
+from raters.wording import listing
 
 Bands = Iterator[Prediction | Drawn] | RatersError
 Stream = Iterator[tuple["Case", Bands]]
@@ -197,7 +197,7 @@ def _left_out(what: str, others: str, missing: list[str], strange: list[str]) ->
     notes = []
     for text, names in ((f"{what} without a prediction", missing), (others, strange)):
         if names:
-            notes.append(f"{len(names):,} {text} (left out): {shortened(names, 3)}")
+            notes.append(f"{len(names):,} {text} (left out): {listing(names, 3)}")
     return notes
 
 
@@ -223,7 +223,8 @@ def read_classes(
 
 def _nothing(found: Iterable[str], study: Study, what: str) -> RatersError:
     # Some names of both, to be compared by eye.
-    there, expected = (shortened((repr(str(n)) for n in of), 3) for of in (found, study.index.ids))
+    both = (list(map(str, names)) for names in (found, study.index.ids))
+    there, expected = (listing(names, 3, repr) for names in both)
     return RatersError(
         f"found no prediction for any of {len(study):,} {what}: there are {there or 'none'}, "
         f"expected {expected or 'none'}",
@@ -251,7 +252,7 @@ def class_numbers(
         if value and value not in known:
             raise RatersError(
                 f"found the label {value!r} for task {task!r}, "
-                f"expected one of {', '.join(study.classes.names[:20])}",
+                f"expected one of {listing(study.classes.names)}",
                 kind="unknown-value",
                 file=path,
             )
@@ -266,9 +267,8 @@ def _table(path: Path, task: str) -> tuple[Path, str]:
             path = path / name
             break
     if task == "task" and path.name == "predictions.csv" and path.exists():
-        refuse_special(path)
-        with open(path, encoding="utf-8-sig") as file:
-            names = [cell.strip().strip('"') for cell in file.readline().split(",")]
+        with reading(path):
+            names = open_table(path, wide=False, header=True, rules=CellRules()).names
         task = "case" if "case" in names and "task" not in names else task
     return path, task
 

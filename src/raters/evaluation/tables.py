@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
+from raters.arrays import Floats
 from raters.evaluation.case import (
     BINS,
     CALIBRATION,
@@ -23,7 +23,6 @@ from raters.rows import Row, known
 from raters.scores.bootstrap import GroupBootstrap, Interval, OfSums, interval, mean_sums, ratio
 from raters.scores.calibration import calibration_error_from_sums
 
-Floats = NDArray[np.float64]
 FORMS = ("joint", "marginal", "as the truth")
 HALF = "half"
 """The name of the cut at 0.5."""
@@ -167,7 +166,7 @@ def variability_rows(sums: Sums) -> list[Row]:
 def entry(name: str, found: Interval) -> Row:
     """Return a score with the ends of its interval as cells; what does not exist is None."""
     cells = {name: found.estimate, f"{name}_low": found.low, f"{name}_high": found.high}
-    return {key: None if value != value else value for key, value in cells.items()}
+    return {key: known(value) for key, value in cells.items()}
 
 
 def calibration_error(sums: Floats) -> Floats:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from itertools import combinations
 
 import numpy as np
@@ -17,12 +16,10 @@ from numpy.typing import NDArray
 
 from raters.arrays import Floats
 from raters.confusion import count_case, normalise
-from raters.errors import RatersError
 from raters.evaluation.case import REFERENCE
 from raters.evaluation.masks import ALL
 from raters.evaluation.result import Evaluation
 from raters.evaluation.runs import score_model, shared_raters
-from raters.prediction.predict import Found
 from raters.prediction.prediction import Prediction, entropy_bits
 from raters.rows import Row
 from raters.scores.overlap import dice_from_counts, pair_counts
@@ -30,6 +27,7 @@ from raters.study.case import Case
 from raters.study.classes import MISSING
 from raters.study.study import Study
 from raters.training.model import Model
+from raters.training.run import still_falling
 
 _TELLING = 10  # percent of what a rater draws more or less, from which on it is worth a word
 
@@ -204,17 +202,12 @@ def score_and_watch(
     known = shared_raters(model.config.labelled, part) if "as_rater" in answers else {}
     columns = [model.config.raters.index(name) for name in known]
     watched = Watched(list(known), columns, list(known.values()))
-    watch = partial(_watching, part=part, watched=watched)
+
+    def watch(case: Case, bands: Iterator[Prediction]) -> Iterator[Prediction]:
+        watched.add_true(case, part)
+        return watched.bands(case, bands)
+
     return score_model(model, part, progress=progress, watch=watch), watched
-
-
-def _watching(stream: Iterable[Found], part: Study, watched: Watched) -> Iterator[Found]:
-    for case, bands in stream:
-        if isinstance(bands, RatersError):
-            yield case, bands
-        else:
-            watched.add_true(case, part)
-            yield case, watched.bands(case, bands)
 
 
 def mean_matrices(summed: Floats, pixels: Floats) -> Floats:
@@ -343,28 +336,52 @@ def telling_cases(
     return chosen
 
 
-def trust_of(
-    model: Model, cases: Iterable[Case], raters: Sequence[str]
-) -> tuple[Floats, list[Row]]:
-    """Return what recurrences did: the first case's background by each, and trust in raters.
+# How the training went
 
-    There is one row per rater whose labels were learnt from: the mean trust after each recurrence,
-    where the rater or the last recurrence drew something. `raters` are those of the cases.
+_TRENDS = {
+    "held_out": (1.0, "held-out loss", "falling"),
+    "reference": (-1.0, "score by the reference", "rising"),
+}
+_RISE = 0.1  # of the whole way, from which on a loss rises again
+
+
+def trend_of(history: Sequence[Row], stopped: bool) -> Row | None:
+    """Return whether longer training would help; None where nobody can tell.
+
+    Example:
+        >>> trend_of([{"held_out": 9 - k} for k in range(6)], stopped=False)["trend"]
+        'still'
     """
-    own, sums, first = model.config.raters, np.zeros(()), np.zeros(())
-    for case in cases:
-        turns, trust = model.recurrences(case)
-        first = first if first.ndim else np.asarray(turns[:, 0], np.float64)
-        drawn = np.zeros((len(own), *turns.shape[2:]), bool)
-        for rater, labels in zip(raters, case.labels, strict=True):
-            if rater in own:
-                drawn[own.index(rater)] = labels > 0
-        drawn |= turns[-1].argmax(0) > 0
-        pixels = np.broadcast_to(drawn.sum((1, 2)), trust.shape[:2])
-        sums = sums + np.stack([(trust * drawn).sum((2, 3)), pixels])
-    means = dict(zip(own, (sums[0] / np.where(sums[1] > 0, sums[1], np.nan)).T, strict=True))
-    return first, [
-        {"rater": rater, **{f"recurrence {k}": float(v) for k, v in enumerate(means[rater], 1)}}
-        for rater in own
-        if rater in model.config.labelled
-    ]
+    trained = [row for row in history if row.get("phase") != "warm-up"]
+    column = "reference" if _numbers(trained, "reference") else "held_out"  # it chooses by default
+    sign, name, way = _TRENDS[column]
+    values = [sign * value for value in _numbers(trained, column)]
+    loss = _numbers(history, "held_out")
+    trend = "settled" if len(values) >= 3 else ""
+    if trend and loss and loss[-1] > min(loss) + _RISE * (max(loss) - min(loss)):
+        trend = "overfit"
+    trend = "stopped" if stopped else "still" if still_falling(values) else trend
+    ends = {"best": min(loss, default=None), "end": loss[-1] if loss else None}
+    return {"trend": trend, "name": name, "way": way, **ends} if trend else None
+
+
+def lost_dominance(history: Sequence[Row], best: int) -> Row | None:
+    """Return in how many epochs truth and errors may be swapped, and the margin of the best one."""
+    found = {row.get("epoch"): finite(row.get("dominance")) for row in history}
+    margins = {epoch: margin for epoch, margin in found.items() if margin is not None}
+    if not margins:
+        return None
+    lost = [epoch for epoch, margin in margins.items() if margin <= 0]
+    first, margin = lost[0] if lost else None, margins[best] if best in lost else None
+    return {"margin": margin, "lost": len(lost), "epochs": len(margins), "first": first}
+
+
+def _numbers(history: Sequence[Row], column: str) -> list[float]:
+    found = [finite(row.get(column)) for row in history]
+    return [value for value in found if value is not None]
+
+
+def finite(value: object) -> float | None:
+    """Return a number of a history; None for what is none, or not finite."""
+    known = isinstance(value, int | float) and math.isfinite(value)
+    return float(value) if known else None  # type: ignore[arg-type]

@@ -75,7 +75,10 @@ class Parameters:
 
 @dataclass(frozen=True)
 class Options:
-    """How EM over a table runs; `dawid_skene` says what each option means."""
+    """How EM over a table runs; `dawid_skene` says what each option means.
+
+    (`raters.fuse` checks options by their types; functions may also be called without it.)
+    """
 
     max_iter: int
     tol: float

@@ -27,7 +27,7 @@ from typing import (
 )
 
 from raters.errors import RatersError, one_of
-from raters.wording import listing
+from raters.wording import expected_one_of, listing
 
 if TYPE_CHECKING:
     from raters.fusion.result import Fusion
@@ -138,9 +138,7 @@ class Method:
 
         known = self.options(kind)
         for name, value in options.items():
-            if name not in known:
-                listed = ", ".join(known) or "no options"
-                raise RatersError(f"found the option {name!r}, expected one of: {listed}")
+            one_of(known, name, "the option")
             refuse_value(name, value, known[name].type)
         if not pool:
             return
@@ -150,8 +148,8 @@ class Method:
         shared = [k for k in inspect.signature(self.pool()).parameters if k in known]
         for name in options:
             if name not in shared:
-                listed = ", ".join(shared)
-                raise RatersError(f"found the option {name!r} with pool, expected one of: {listed}")
+                listed = expected_one_of(shared, name)
+                raise RatersError(f"found the option {name!r} with pool, {listed}")
 
     def pool(self) -> Callable[..., Any]:
         """Return the class that fits all cases of masks together, where there is one."""

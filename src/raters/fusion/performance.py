@@ -29,7 +29,7 @@ from raters.arrays import Array, Floats
 from raters.fusion.columns import Columns
 from raters.fusion.em import EMState
 from raters.fusion.information import Information, exact_posteriors, information
-from raters.rows import Row
+from raters.rows import Row, known
 from raters.scores.bootstrap import wilson
 from raters.study.classes import MISSING
 
@@ -227,7 +227,7 @@ def performance_rows(
     table = cells.transpose(0, 3, 1, 2).reshape(-1, len(names)).tolist()
     keys = [{"rater": rater, "class": name} for rater in raters for name in classes]
     return [
-        key | {n: None if v != v else v for n, v in zip(names, row, strict=True)}
+        key | {n: known(v) for n, v in zip(names, row, strict=True)}
         for key, row in zip(keys, table, strict=True)
     ]
 

@@ -43,6 +43,7 @@ from raters.fusion.option_values import NotNegative, Shares, Sizes
 from raters.fusion.result import Fusion
 from raters.fusion.staple import staple
 from raters.progress import ordered_map
+from raters.scores.conventions import label_array
 from raters.study.classes import MISSING
 
 _SMALL = 1 << 14
@@ -245,8 +246,7 @@ def _window(
 
 def _volume(labels: Array, num_classes: int) -> _Volume:
     """Check the labels and take them as planes."""
-    if labels.dtype.kind not in "iub":
-        raise RatersError(f"found labels of type {labels.dtype}, expected whole numbers")
+    labels = label_array(labels)
     if not 2 <= labels.ndim <= 4 or labels.size == 0:
         raise RatersError(
             f"found labels of shape {labels.shape}, expected (raters, *space) with one to three "

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from raters.arrays import Array, Floats, Labels
-from raters.errors import RatersError
+from raters.errors import check_choice
 from raters.fusion.columns import Columns, answers_of, columns_of, shares_of, votes_of
 from raters.fusion.result import Fusion
 from raters.study.classes import MISSING
@@ -70,8 +70,7 @@ def count_votes(columns: Columns, num_classes: int, weights: Array | None = None
 
 def decide(votes: Floats, ties: Ties) -> Labels:
     """Return the class with most votes; MISSING where nobody voted, and for undecided ties."""
-    if ties not in ("lowest", "highest", "undecided"):
-        raise RatersError(f"found ties {ties!r}, expected 'lowest', 'highest' or 'undecided'")
+    check_choice("ties", ties, get_args(Ties))
     most = votes.max(axis=0)
     best = np.isclose(votes, most, rtol=1e-12, atol=0)
     first = best.argmax(axis=0)

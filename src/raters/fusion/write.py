@@ -92,7 +92,7 @@ def refuse_place(study: Study, folder: str | Path, soft: bool = False) -> None:
     parts = ("", f"{SOFT_FOLDER}/") if soft else ("",)
     stems = (f"{part}{case_path(case)}" for part in parts for case in study.index.ids)
     Inputs.of(study).refuse(folder, stems=stems)
-    refuse_foreign(folder, FUSE_JOURNAL, "an earlier fusion")
+    refuse_foreign(folder, [FUSE_JOURNAL], "one of an earlier fusion")
 
 
 def _plan(consensus: Consensus, soft: bool) -> dict[str, Any]:

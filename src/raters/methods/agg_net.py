@@ -82,8 +82,7 @@ class AggNet(CountingMethod):
         return torch.where(differ, self.disputed(log_truth).see(labels).log_column, seen.log_column)
 
     def _look_at(self, batch: Batch) -> Tensor:
-        logits: Tensor = self.network(batch["image"])[1]
-        return logits.log_softmax(1)
+        return self.network.log_truth(batch["image"])
 
     @torch.no_grad()
     def _aggregated(self, log_truth: Tensor, batch: Batch) -> Tensor:

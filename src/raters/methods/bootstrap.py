@@ -33,7 +33,7 @@ class SoftBootstrap(FusedMethod):
 
     def step(self, batch: Batch) -> Step:
         """Return the cross entropy with the mixture, averaged over labels."""
-        log_truth = self.network(batch["image"])[1].log_softmax(1)
+        log_truth = self.network.log_truth(batch["image"])
         votes = self._votes(batch)
         target = mixture(log_truth, votes, self.options.beta, self.hard)
         total, _ = cross_entropy(log_truth, target, self.class_weights)
@@ -41,7 +41,7 @@ class SoftBootstrap(FusedMethod):
 
     def held_out(self, batch: Batch) -> HeldOut:
         """Return the cross entropy with the labels of held-out cases, unmixed."""
-        log_truth = self.network(batch["image"])[1].log_softmax(1)
+        log_truth = self.network.log_truth(batch["image"])
         votes = self._votes(batch)
         loss, _ = cross_entropy(log_truth, votes, torch.ones_like(self.class_weights))
         return HeldOut(loss, votes.sum(), log_truth.exp())

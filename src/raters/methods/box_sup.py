@@ -151,7 +151,7 @@ class BoxSup(RegionMethod):
 
         The labels themselves say background alone: they would choose a network that finds nothing.
         """
-        log_truth = self._log_truth(batch)
+        log_truth = self.network.log_truth(batch["image"])
         target = labels_at(self.first, batch["row"], batch["regions"])
         loss, count = cross_entropy(log_truth, target, torch.ones_like(self.class_weights))
         return HeldOut(loss, count, log_truth.exp())

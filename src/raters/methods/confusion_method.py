@@ -166,7 +166,7 @@ class ConfusionMethod(NetworkMethod):
 
     def _vote_step(self, batch: Batch) -> Step:
         """Train the truth network alone, on the vote or a consensus."""
-        log_truth = self.network(batch["image"])[1].log_softmax(1)
+        log_truth = self.network.log_truth(batch["image"])
         if self.has_targets:
             target = batch["target"]
         else:

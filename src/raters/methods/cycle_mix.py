@@ -48,8 +48,7 @@ class CycleMix(NetworkMethod):
     options: CycleMixOptions
 
     def _log_truth(self, image: Tensor) -> Tensor:
-        logits: Tensor = self.network(image)[1]
-        return logits.log_softmax(1)
+        return self.network.log_truth(image)
 
     def step(self, batch: Batch) -> Step:
         """Return the sum of the four losses."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from scipy.special import softmax
 from torch import Tensor
 
 from raters.arrays import Array, Flags, Floats, Ints, Labels
@@ -235,23 +236,12 @@ def logistic(facts: Floats, diagnoses: NDArray[np.intp], rows: Floats, number: i
     step = np.linalg.inv(bound)
     target = np.eye(number)[diagnoses]
     for _ in range(200):
-        wrong = (target - softmax(z @ weights)) * rows[..., np.newaxis]
+        wrong = (target - softmax(z @ weights, axis=-1)) * rows[..., np.newaxis]
         change = step @ (z.transpose(0, 2, 1) @ wrong - prior * weights)
         weights += change
         if np.abs(change).max() < 1e-6:
             break
     return weights
-
-
-def softmax(logits: Floats) -> Floats:
-    """Return probabilities along the last axis.
-
-    Example:
-        >>> softmax(np.log([[1.0, 3.0]]))
-        array([[0.25, 0.75]])
-    """
-    powers = np.exp(logits - logits.max(-1, keepdims=True))
-    return np.asarray(powers / powers.sum(-1, keepdims=True))
 
 
 def judged(
@@ -279,7 +269,7 @@ def judged(
         weights = logistic(standard, diagnoses, rows, number)
         asked = np.flatnonzero(folds == fold)
         z = standard[:, asked] @ weights[:, 1:] + weights[:, :1]
-        said = softmax(z)[:, np.arange(len(asked)), diagnoses[asked]]
+        said = softmax(z, axis=-1)[:, np.arange(len(asked)), diagnoses[asked]]
         found[:, asked] = np.log(np.maximum(said, 1e-12))
     return np.where(there, found, 0.0)
 

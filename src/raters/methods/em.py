@@ -121,10 +121,6 @@ class EMMethod(SupervisedMethod):
         """Return what the network learns after the first round, `(batch, L, *space)`."""
         raise NotImplementedError
 
-    def _log_truth(self, batch: Batch) -> Tensor:
-        logits: Tensor = self.network(batch["image"])[1]
-        return logits.log_softmax(1)
-
     def step(self, batch: Batch) -> Step:
         """Return the cross entropy with the mean label, and after the first round the posterior."""
         with torch.no_grad():
@@ -133,11 +129,12 @@ class EMMethod(SupervisedMethod):
             else:
                 known = (batch["labels"] != MISSING).any(1, keepdim=True)
                 target = self.target_of(batch) * known
-        return mean_step(*cross_entropy(self._log_truth(batch), target, self.class_weights))
+        log_truth = self.network.log_truth(batch["image"])
+        return mean_step(*cross_entropy(log_truth, target, self.class_weights))
 
     def held_out(self, batch: Batch) -> HeldOut:
         """Return the likelihood of the raters' labels, and the matrices."""
-        log_truth = self._log_truth(batch)
+        log_truth = self.network.log_truth(batch["image"])
         column = columns_of(self.rater_matrices, batch)
         loss, count = sum_and_count(log_truth, column, batch["labels"])
         truth = log_truth.exp()
@@ -146,7 +143,8 @@ class EMMethod(SupervisedMethod):
 
     def fused(self, batch: Batch) -> Tensor:
         """Return `p(t | x, labels)`, `(batch, L, *space)`."""
-        return posterior(self._log_truth(batch), columns_of(self.rater_matrices, batch))
+        log_truth = self.network.log_truth(batch["image"])
+        return posterior(log_truth, columns_of(self.rater_matrices, batch))
 
 
 class GeneralizedEM(EMMethod):
@@ -190,7 +188,7 @@ class GeneralizedEM(EMMethod):
 
     def estimate(self, batch: Batch) -> Tensor:
         """Return the posterior; the network alone, before labels were counted against it."""
-        log_truth = self._log_truth(batch)
+        log_truth = self.network.log_truth(batch["image"])
         counted = self._as_printed or 0 < self.warm_up < self.epoch
         if not counted:
             return log_truth.exp()

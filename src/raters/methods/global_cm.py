@@ -9,12 +9,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from raters.confusion import count_case
+from raters.confusion import count_case, normalise
 from raters.errors import RatersError
 from raters.methods.base import Batch, HeldOut, Step
 from raters.methods.confusion_method import ConfusionMethod
 from raters.methods.options import GlobalOptions, OracleOptions, SingleOptions
-from raters.methods.targets import majority, rows_of
+from raters.methods.targets import majority
 from raters.rater_models import FixedRaters, GlobalRaters, RaterModel, listing_trace
 from raters.rater_models.confusion import Confusion, Seen, SharedConfusion
 
@@ -124,8 +124,9 @@ class OracleCM(ConfusionMethod):
             total += counts
             if by_case:
                 known.append(counts)
-        mean = rows_of(total, 1 / self.task.num_classes)
-        each = np.stack([rows_of(counts, mean) for counts in known]) if by_case else mean
+        mean = normalise(total, "uniform")
+        rows = np.stack([normalise(counts) for counts in known]) if by_case else mean
+        each = np.where(np.isnan(rows), mean, rows)
         self.raters = FixedRaters(torch.from_numpy(each))
         # At prediction time a new image has no known matrix: the raters' mean ones are kept.
         self.mean_matrices.copy_(torch.from_numpy(mean))

@@ -80,15 +80,11 @@ class MaxMIG(CountingMethod):
     def _log_prior(self, like: Tensor) -> Tensor:
         return self.prior_logits.log_softmax(0).view(-1, *(1,) * (like.ndim - 2))
 
-    def _log_truth(self, batch: Batch) -> Tensor:
-        logits: Tensor = self.network(batch["image"])[1]
-        return logits.log_softmax(1)
-
     def step(self, batch: Batch) -> Step:
         """Return the information that is not gained, and count the labels."""
         if self.raters.held:
             return super().step(batch)
-        labels, log_truth = batch["labels"], self._log_truth(batch)
+        labels, log_truth = batch["labels"], self.network.log_truth(batch["image"])
         log_said = self._aggregated(batch)
         weights = pixel_weights(labels, self.class_weights)  # 0 where nobody labelled
         loss = lost_information(log_truth, log_said, self.prior_logits.log_softmax(0), weights)
@@ -102,7 +98,8 @@ class MaxMIG(CountingMethod):
 
     def fused(self, batch: Batch) -> Tensor:
         """Return `h g / p`, normalised; h where nobody labelled."""
-        return self._joined(self._log_truth(batch), self._aggregated(batch), batch["labels"])
+        log_truth = self.network.log_truth(batch["image"])
+        return self._joined(log_truth, self._aggregated(batch), batch["labels"])
 
 
 class _Sums(NamedTuple):

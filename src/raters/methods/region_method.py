@@ -102,21 +102,19 @@ class RegionMethod(NetworkMethod):
         """Find the labels of all regions anew, with what the network says by now."""
         sums = torch.zeros(*self.found.shape, self.task.num_classes, device=self.found.device)
         for batch in batches:
-            add_by_region(sums, self._log_truth(batch), batch["row"], batch["regions"])
+            log_truth = self.network.log_truth(batch["image"])
+            add_by_region(sums, log_truth, batch["row"], batch["regions"])
         self._find(summed(sums))
-
-    def _log_truth(self, batch: Batch) -> Tensor:
-        logits: Tensor = self.network(batch["image"])[1]
-        return logits.log_softmax(1)
 
     def step(self, batch: Batch) -> Step:
         """Return the cross entropy with the labels of the regions."""
         target = labels_at(self.found, batch["row"], batch["regions"])
-        return mean_step(*cross_entropy(self._log_truth(batch), target, self.class_weights))
+        log_truth = self.network.log_truth(batch["image"])
+        return mean_step(*cross_entropy(log_truth, target, self.class_weights))
 
     def held_out(self, batch: Batch) -> HeldOut:
         """Return the cross entropy with all marks."""
-        log_truth = self._log_truth(batch)
+        log_truth = self.network.log_truth(batch["image"])
         even = torch.ones_like(self.class_weights)
         return HeldOut(*of_each(log_truth, batch["labels"], even), log_truth.exp())
 

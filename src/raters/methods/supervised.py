@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from raters.confusion import count_case
+from raters.confusion import count_case, normalise
 from raters.errors import RatersError
 from raters.methods.base import (
     Asked,
@@ -26,7 +26,7 @@ from raters.methods.base import (
 )
 from raters.methods.draws import drawn_answers, drawn_masks
 from raters.methods.options import FusedOptions, MethodOptions
-from raters.methods.targets import FusedLabels, Target, cross_entropy, rows_of
+from raters.methods.targets import FusedLabels, Target, cross_entropy
 from raters.study.classes import MISSING
 
 if TYPE_CHECKING:
@@ -68,17 +68,17 @@ class SupervisedMethod(NetworkMethod):
         counts = np.zeros(self.rater_matrices.shape)
         for case, target in cases:
             counts += count_case(case, target, self.task.num_classes)
-        rows = rows_of(counts, 1 / self.task.num_classes)
+        rows = normalise(counts, "uniform")
         self.rater_matrices.copy_(torch.from_numpy(rows))
 
     def step(self, batch: Batch) -> Step:
         """Return the cross entropy with the target."""
-        log_truth = self.network(batch["image"])[1].log_softmax(1)
+        log_truth = self.network.log_truth(batch["image"])
         return mean_step(*cross_entropy(log_truth, batch["target"], self.class_weights))
 
     def held_out(self, batch: Batch) -> HeldOut:
         """Return the cross entropy with the targets of held-out cases."""
-        log_truth = self.network(batch["image"])[1].log_softmax(1)
+        log_truth = self.network.log_truth(batch["image"])
         even = torch.ones_like(self.class_weights)
         loss, count = cross_entropy(log_truth, batch["target"], even)
         return HeldOut(loss, count, log_truth.exp())
@@ -156,12 +156,12 @@ class LabelSampling(NetworkMethod):
             labels = labels.masked_fill(~chosen, MISSING)
         else:
             labels = drawn_masks(labels, chosen).unsqueeze(1)
-        log_truth = self.network(batch["image"])[1].log_softmax(1)
+        log_truth = self.network.log_truth(batch["image"])
         return mean_step(*of_each(log_truth, labels, self.class_weights))
 
     def held_out(self, batch: Batch) -> HeldOut:
         """Return the cross entropy with all labels."""
-        log_truth = self.network(batch["image"])[1].log_softmax(1)
+        log_truth = self.network.log_truth(batch["image"])
         even = self.class_weights.new_ones(self.task.num_classes)
         return HeldOut(*of_each(log_truth, batch["labels"], even), log_truth.exp())
 

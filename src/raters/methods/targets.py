@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import nll_loss
 
-from raters.confusion import normalise
 from raters.study.classes import MISSING
 
 if TYPE_CHECKING:
@@ -195,9 +194,3 @@ def majority(labels: Tensor, num_classes: int) -> Tensor:
     votes = label_counts(labels, num_classes)
     best = votes.max(1).indices  # the first of several; a tenth of the time of argmax
     return best.masked_fill(votes.sum(1) == 0, MISSING)
-
-
-def rows_of(counts: NDArray[Any], unseen: NDArray[Any] | float) -> NDArray[np.float64]:
-    """Return matrices with rows that sum to one; rows of classes that never occurred as given."""
-    rows = normalise(counts)
-    return np.where(np.isnan(rows), unseen, rows)

@@ -154,6 +154,11 @@ class TruthNetwork(nn.Module):
             features = cropped(features, before, image.shape[2:])
         return features, self.head(features)
 
+    def log_truth(self, image: Tensor) -> Tensor:
+        """Return `log p(t | x)`, `(B, classes, *space)`."""
+        logits: Tensor = self(image)[1]
+        return logits.log_softmax(1)
+
     def _features(self, image: Tensor) -> Tensor:
         if self.half_type is None:
             found: Tensor = self.backbone(image)

@@ -20,6 +20,7 @@ from raters.errors import RatersError
 from raters.networks.backbone import Backbone
 from raters.networks.backbones import BLOCKS, CNN, MLP, PatchCNN, ResNet, SegResNet, UNet
 from raters.networks.options import NetworkOptions, Norm, Own, allowed, network_error, own_name
+from raters.wording import expected_one_of
 
 _STEPS = (1, 2, 4, 8, 16, 32, 64)
 _SIDE = 33  # pixels of the smallest image that is tried
@@ -288,10 +289,8 @@ def build_backbone(
         with torch.device("cpu"):  # it is tried out, also where others are only outlined
             return OwnBackbone(make(), name, channels, spatial_dims, dense, size)
     if name not in NETWORKS:
-        known = ", ".join(NETWORKS)
-        raise network_error(
-            f"found the network '{name}', expected one of {known}, or package.module:factory"
-        )
+        known = expected_one_of([*NETWORKS, "package.module:factory"], name)
+        raise network_error(f"found the network {name!r}, {known}")
     entry = NETWORKS[name]
     if spatial_dims not in entry.spatial_dims:
         others = [other for other, kind in NETWORKS.items() if spatial_dims in kind.spatial_dims]

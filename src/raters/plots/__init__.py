@@ -11,6 +11,7 @@ Example:
     2
 """
 
+from raters.confusion import matrix_skills as matrix_skills
 from raters.plots.error_maps import error_colours as error_colours
 from raters.plots.error_maps import errors as errors
 from raters.plots.error_maps import side_by_side as side_by_side
@@ -25,7 +26,6 @@ from raters.plots.sizes import bias as bias
 from raters.plots.sizes import case_volumes as case_volumes
 from raters.plots.sizes import distance_counts as distance_counts
 from raters.plots.sizes import volumes as volumes
-from raters.plots.skill import matrix_skills as matrix_skills
 from raters.plots.skill import skill_scatter as skill_scatter
 from raters.plots.skill import skills as skills
 from raters.plots.style import Theme as Theme

@@ -17,6 +17,7 @@ from raters.plots import style
 from raters.plots.style import Theme
 from raters.rows import Row
 from raters.scores.calibration import ReliabilityCurve, reliability_curve
+from raters.wording import expected_one_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -59,8 +60,8 @@ def curves(
     names = list(columns) if columns is not None else _numbers(rows)
     for name in names:
         if all(name not in row for row in rows):
-            raise RatersError(f"found no {name!r} in the history, expected one of: "
-                              f"{', '.join(_numbers(rows))}")  # fmt: skip
+            listed = expected_one_of(_numbers(rows), name)
+            raise RatersError(f"found no {name!r} in the history, {listed}")
     if not names:
         raise RatersError("found a history without numbers, expected 'loss' or the like")
     epochs = np.array([_number(row.get("epoch", k + 1)) for k, row in enumerate(rows)])

@@ -10,11 +10,12 @@ from numpy.typing import NDArray
 
 from raters.agreement.agree import ALL, Agreement
 from raters.arrays import Array, Floats
-from raters.errors import RatersError
+from raters.errors import RatersError, one_of
 from raters.plots import style
 from raters.plots.matrices import colour_bar, heat_map, name_sides
 from raters.plots.style import Theme
 from raters.rows import Row
+from raters.wording import expected_one_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -85,8 +86,7 @@ def _rows(table: Agreement | Sequence[Row] | pd.DataFrame, class_name: str) -> l
     )
     chosen = [row for row in rows if row.get("class", class_name) == class_name]
     if not chosen:
-        known = ", ".join(dict.fromkeys(str(row.get("class")) for row in rows))
-        raise RatersError(f"found no class {class_name!r}, expected one of: {known}")
+        one_of(dict.fromkeys(str(row.get("class")) for row in rows), class_name, "no class")
     return chosen
 
 
@@ -192,10 +192,9 @@ def difficulty(
     rows = [row for row in agreement.cases if row["dice"] is not None]
     if isinstance(against, str):
         if all(against not in row for row in agreement.cases):
-            known = ", ".join(
-                k for k, v in agreement.cases[0].items() if isinstance(v, int | float)
-            )
-            raise RatersError(f"found no column {against!r} of cases, expected one of: {known}")
+            numbers = [k for k, v in agreement.cases[0].items() if isinstance(v, int | float)]
+            listed = expected_one_of(numbers, against)
+            raise RatersError(f"found no column {against!r} of cases, {listed}")
         values = [row[against] for row in rows]
         x = _AGAINST.get(against, style.shown(against))
     else:

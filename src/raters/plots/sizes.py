@@ -77,6 +77,8 @@ def volumes(
 def case_volumes(study: Study, class_name: str | None = None, progress: bool = False) -> Floats:
     """Return the volume that each rater drew in each case, `(cases, raters)`; NaN where unknown.
 
+    (`raters.agreement.findings.measured` has them too, beside all pairs, which takes longer.)
+
     Example:
         >>> from raters.study.study import Study
         >>> case_volumes(Study.from_arrays(labels=np.array([[[0, 1, 1], [1, -1, 0]]])))
@@ -122,9 +124,8 @@ def _strips(
 
 
 def _shares(study: Study, theme: Theme) -> Figure:
-    triplets, names = study.triplets, study.classes.names
-    counts = np.zeros((len(study.raters), len(names)))
-    np.add.at(counts, (triplets.rater, triplets.label), 1)
+    names = study.classes.names
+    counts = study.triplets.by_class(len(names))
     total = counts.sum(axis=1, keepdims=True)
     shares = counts / np.maximum(total, 1)
     figure, axes = _lying(study.raters, theme, "share of labels", 5.0)

@@ -10,7 +10,8 @@ import numpy as np
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import ArrayLike
 
-from raters.arrays import Floats, mean_known
+from raters.arrays import Floats
+from raters.confusion import matrix_skills
 from raters.errors import RatersError, one_of
 from raters.plots import style
 from raters.plots.style import Theme
@@ -65,22 +66,6 @@ def skills(
     found = {m: skill_of_raters(rows, m, class_name, weights) for m in measures}
     names = list(dict.fromkeys(str(row["rater"]) for row in rows))
     return _draw(names, found, theme, style.rater_colours(_order(names, raters)))
-
-
-def matrix_skills(matrices: ArrayLike) -> Floats:
-    """Return the mean of the diagonal of matrices `(raters, L, L)`: the balanced accuracy.
-
-    All classes that are known count alike, the background of masks too: a rater who draws far too
-    much of a small object still scores high. NaN where no class is known.
-
-    Example:
-        >>> matrix_skills([[[0.9, 0.1], [0.3, 0.7]]])
-        array([0.8])
-    """
-    array = np.asarray(matrices, np.float64)
-    if array.ndim != 3 or array.shape[1] != array.shape[2] or not array.size:
-        raise RatersError(f"found matrices of shape {array.shape}, expected (raters, L, L)")
-    return mean_known(np.einsum("rll->rl", array), axis=1)
 
 
 def skill_scatter(
@@ -157,8 +142,7 @@ def skill_of_raters(
         {'ann': Skill(value=0.7, error=0.05)}
     """
     if all(measure not in row for row in rows):
-        known = [c for c in rows[0] if f"{c}_se" in rows[0]]
-        raise RatersError(f"found no measure {measure!r}, expected one of: {', '.join(known)}")
+        one_of((c for c in rows[0] if f"{c}_se" in rows[0]), measure, "no measure")
     chosen = _class_rows(rows, class_name)
     found: dict[str, Skill] = {}
     for rater in dict.fromkeys(str(row["rater"]) for row in rows):

@@ -13,14 +13,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from raters.confusion import count_case
+from raters.confusion import count_case, normalise
 from raters.errors import RatersError
 from raters.fusion.consensus import Consensus
 from raters.fusion.methods import Method, refuse_no_images
 from raters.fusion.result import Fusion
 from raters.methods.base import Batch
 from raters.methods.registry import METHODS
-from raters.methods.targets import rows_of
 from raters.prediction.predict import AT_ONCE, in_bands, window_of
 from raters.prediction.predict_study import digest_of
 from raters.prediction.prediction import Floats, most_likely
@@ -185,7 +184,7 @@ class ModelConsensus(Consensus):
         total = counts.sum(axis=(0, 2))
         said = np.array([rater not in self.study.negatives for rater in self.study.raters])
         # What a rater excludes says nothing of what they would call it: left open.
-        confusion = rows_of(counts * said[:, np.newaxis, np.newaxis], 1 / counts.shape[1])
+        confusion = normalise(counts * said[:, np.newaxis, np.newaxis], "uniform")
         prior = total / total.sum() if total.any() else np.full(len(total), 1 / len(total))
         return Fusion(truth, labels, confusion, prior, voxels=int((labels != MISSING).sum()))
 

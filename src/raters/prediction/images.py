@@ -12,16 +12,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from raters.errors import RatersError
+from raters.rows import read_cells
 from raters.study import formats
 from raters.study.backend import Axes, Image, LabelRules
 from raters.study.backend_files import CaseFiles, FilesBackend
-from raters.study.files_index import FilesIndex, index_images, index_manifest, read_cells
+from raters.study.files_index import FilesIndex, index_images, index_manifest
 from raters.study.geometry import Geometry
 from raters.study.packed import open_array
 from raters.study.pattern import Pattern, is_pattern, natural_key, there
 from raters.study.study import Study
 from raters.study.study_file import STUDY_FILE, files_below
 from raters.training.config import ModelConfig, refuse_other_study
+from raters.wording import listing
 
 
 class ImageFiles(FilesBackend):
@@ -130,7 +132,7 @@ def _manifest(path: Path, config: ModelConfig) -> Study:
     columns, _ = read_cells(path)
     if "case" not in columns or "image" not in columns:
         raise RatersError(
-            f"found the columns {', '.join(columns[:20])}, expected 'case' and 'image': a manifest "
+            f"found the columns {listing(columns)}, expected 'case' and 'image': a manifest "
             "of images",
             kind="columns",
             file=path,

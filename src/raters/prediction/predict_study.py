@@ -86,7 +86,7 @@ def predict_study(
     writer = CaseWriter(model, folder, outputs)
     writer.refuse_cases(study.index.ids)
     Inputs.of(study).refuse(folder)
-    refuse_foreign(folder, PREDICT_JOURNAL, "an earlier prediction")
+    refuse_foreign(folder, [PREDICT_JOURNAL], "one of an earlier prediction")
     with only_one(folder) as notes:
         if overwrite:
             _remove_earlier(folder)

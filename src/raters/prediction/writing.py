@@ -18,11 +18,11 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import product
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from raters.arrays import Array
 from raters.errors import RatersError
 from raters.methods.base import Asked
 from raters.prediction.predict import OVERLAP, same_confusion
@@ -32,6 +32,7 @@ from raters.scores.chosen_cut import CutGiven
 from raters.scores.cut import cut_labels
 from raters.study import formats
 from raters.study.case import Case
+from raters.study.formats.npy import write_header
 from raters.study.paths import (
     CONFIDENCE_FOLDER,
     CONFUSION_FOLDER,
@@ -44,8 +45,6 @@ from raters.study.paths import (
 )
 from raters.study.results import Journal
 from raters.training.model import Model, Weights
-
-Array = NDArray[Any]
 
 TABLE = "predictions.csv"
 CONFUSION_TABLE = "confusion.csv"
@@ -282,10 +281,7 @@ class RowsFile:
         rows = np.ascontiguousarray(rows)
         leading, rest = rows.shape[: self._front], rows.shape[self._front + 1 :]
         if not self._offset:
-            descr = np.lib.format.dtype_to_descr(rows.dtype)
-            header = {"descr": descr, "fortran_order": False, "shape": (*leading, total, *rest)}
-            np.lib.format.write_array_header_1_0(self._file, header)
-            self._offset = self._file.tell()
+            self._offset = write_header(self._file, (*leading, total, *rest), rows.dtype)
         row = int(np.prod(rest, dtype=np.int64)) * rows.itemsize
         for k, part in enumerate(rows.reshape(-1, *rows.shape[self._front :])):
             with naming(self._path):

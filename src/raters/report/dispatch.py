@@ -14,7 +14,7 @@ from raters.report.page import write
 from raters.report.sheet import Sheets, with_sheets, write_sheets
 from raters.study.foreign import library_class
 from raters.study.order import Given
-from raters.study.paths import PREDICT_JOURNAL
+from raters.study.paths import PREDICT_JOURNAL, refuse_file
 from raters.study.pattern import is_pattern, suggest_pattern, there
 from raters.study.places import SOURCE_FILE, Inputs, remembered_options, remembered_study
 from raters.study.read import read
@@ -140,7 +140,7 @@ def report(
             study = read(source) if kind_of(source) == "study" else study_of(source)[0]
         files = sheets_of(study, out, order, gold, progress) if sheets else None
         made = make_report(source, study, against, cases_shown, progress)
-        return write(made if files is None else with_sheets(made, files), out, all_cases, progress)
+        return write(with_sheets(made, files), out, all_cases, progress)
 
 
 def refuse_without_sheets(sheets: bool, order: Given | None, gold: bool) -> None:
@@ -175,8 +175,7 @@ def refuse_place(
 
     A report may lie in the folder of its run, beside what is read of it.
     """
-    if Path(out).is_file():
-        raise RatersError("found a file, expected a folder to write to", file=out)
+    refuse_file(Path(out))
     if isinstance(source, Study):
         inputs = Inputs.of(source)
     else:

@@ -22,12 +22,11 @@ from raters.plots.style import rater_colours
 from raters.progress import ordered_map
 from raters.report.blocks import Card, Number, Section, TextBlock
 from raters.report.figures import outline_path, picture
-from raters.report.say import joined, sentence
+from raters.report.say import joined, say, sentence
 from raters.rows import known
 from raters.scores.bootstrap import LEAST_GROUPS, GroupBootstrap, ratio
 from raters.study.case import Case
 from raters.study.study import Study
-from raters.wording import many
 
 CARDS = 6
 """Cases on the first screen."""
@@ -47,7 +46,7 @@ def short_section(findings: Sequence[str], notes: Sequence[str] = ()) -> Section
     """
     kept = [sentence(note) for note in dict.fromkeys(notes)]
     if len(kept) > _MOST_NOTES:
-        kept = [*kept[:_MOST_NOTES], f"And {len(kept) - _MOST_NOTES:,} more notes."]
+        kept = [*kept[:_MOST_NOTES], say("more_notes", number=len(kept) - _MOST_NOTES)]
     said, noted = (joined(*texts, by="\n\n") for texts in (findings, kept))
     blocks = [TextBlock(said), TextBlock(noted, "note")]
     return Section("In short", "", [block for block in blocks if block.text])
@@ -65,7 +64,7 @@ def mean_number(name: str, sums: ArrayLike, groups: Sequence[str], about: str = 
         return Number(name, None, about=about)
     found = GroupBootstrap(groups).interval(sums, ratio)
     if not found.exists:
-        few = f"no interval: {many(found.groups, 'group')}, {LEAST_GROUPS} are needed"
+        few = say("no_interval", groups=found.groups, least=LEAST_GROUPS)
         about = f"{about}; {few}" if about else few
     return Number(name, known(found.estimate), known(found.low), known(found.high), about)
 

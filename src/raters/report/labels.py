@@ -210,7 +210,11 @@ def fused_report(files: FusionFiles, study: Study, notes: Sequence[str]) -> Repo
 
 
 def _consensus_labels(folder: Path, study: Study) -> Labels:
-    """Read the consensus of a table as class numbers, `(tasks,)`; MISSING where there is none."""
+    """Read the consensus of a table as class numbers, `(tasks,)`; MISSING where there is none.
+
+    (`read_classes` takes predictions from anywhere, and rejects a table without any; a consensus
+    may be undecided everywhere.)
+    """
     from raters.evaluation.sources import class_numbers  # it loads torch
 
     path = folder / _LABELS

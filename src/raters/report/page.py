@@ -130,14 +130,12 @@ def _view(
 
 def _viewer(block: ViewerBlock, budget: int) -> View:
     cases = within(block.cases, budget)
-    rest = "; raters report --all-cases writes the rest" if block.make is not None else ""
-    if block.elsewhere:
-        rest = "; the list opens the others, which are in the folder 'cases' beside this file"
     return {
         "type": "viewer",
         "count": block.count or len(block.cases) + len(block.rest),
         "held": len(cases),
-        "rest": rest,
+        "elsewhere": bool(block.elsewhere),
+        "more": block.make is not None,
         "back": block.back,
         "index": index_data(cases, block.layers, block.maps, block.elsewhere),
         "cases": [case_data(case) for case in cases],

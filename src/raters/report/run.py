@@ -193,8 +193,7 @@ def _first(
     best, half = row.get("dice_best"), row.get("dice_half")
     gain = best is not None and half is not None and best - half >= _MORE
     if masks:
-        about = "" if best is None else f"{best:.2f} at the best cut, chosen on held-out cases"
-        numbers.append(Number("cut", 0.5, about=about))
+        numbers.append(Number("cut", 0.5, about=say("best_cut", best=best)))
     fit = "dice" if masks else "accuracy"
     whole = [r for r in scores.summary if r.get("class", ALL) in (ALL, study.classes.names[1])]
     fits = {r["against"]: known(r.get(fit)) for r in whole if r["against"] != REFERENCE}

@@ -174,7 +174,7 @@ def answer_section(part: Study, watched: Watched, shown: int = 12) -> tuple[Sect
     key, several = "run.uncertain_cases", len(part.classes) > _MOST_CLASSES
     views = [view for row in rows[:shown] if (view := _pictured(part[row["case"]], row))]
     pictured = views and len(views) == len(rows[:shown])
-    viewed = ViewerBlock("cases", views, "The most uncertain cases.") if pictured else None
+    viewed = ViewerBlock("cases", views, text_of(key, "viewer")) if pictured else None
     first = sorted(rows, key=lambda row: float(row["p"]))[:CARDS]
     notes = [f"{row['predicted']}: {sure_words(row['p'])}" for row in first]
     cards = task_cards(part, [row["case"] for row in first], notes)

@@ -13,12 +13,13 @@ import numpy as np
 
 from raters import plots
 from raters.arrays import Floats, mean_known
-from raters.evaluation.negatives import error_rows, look_at_negatives
-from raters.evaluation.watch import Estimated, apart, draws_unlike, foreground_of, one_way, trust_of
+from raters.confusion import matrix_skills
+from raters.evaluation.negatives import error_rows, look_at_negatives, trust_of
+from raters.evaluation.watch import Estimated, apart, draws_unlike, foreground_of, one_way
 from raters.fusion.findings import low_skills
 from raters.report.blocks import Block, Section, TextBlock, figure, note, section, table
 from raters.report.example_pictures import samples_section
-from raters.report.say import say
+from raters.report.say import percent, say
 from raters.rows import Row, known
 from raters.wording import ALL_RATERS
 
@@ -83,14 +84,14 @@ def skill_rows(found: Estimated) -> list[Row]:
         'calls 40 % of lesion healthy'
     """
     rows: list[Row] = []
-    skills = plots.matrix_skills(found.matrices)
+    skills = matrix_skills(found.matrices)
     for k, name in enumerate(found.raters):
         row: Row = {"rater": name}
         if found.masks and found.pixels is not None:
             row |= foreground_of(found.matrices[k], found.pixels)
         row["balanced_accuracy"] = float(skills[k])
         if found.true is not None:
-            row["true_balanced_accuracy"] = float(plots.matrix_skills(found.true)[k])
+            row["true_balanced_accuracy"] = float(matrix_skills(found.true)[k])
             row["matrix_error"] = apart(found.matrices[k], found.true[k])
         row["most_frequent_error"] = _worst(found.matrices[k], found.classes)
         if found.draws_more is not None:
@@ -121,14 +122,13 @@ def said_of(rows: Sequence[Row]) -> list[str]:
 def _worst(matrix: Floats, classes: Sequence[str]) -> str:
     errors = np.where(np.eye(len(matrix), dtype=bool), -1.0, np.nan_to_num(matrix))
     t, o = divmod(int(errors.argmax()), len(errors))
-    share = 100 * errors[t, o]
-    written = f"{share:.0f}" if share >= 1 else f"{share:.1f}"
-    return f"calls {written} % of {classes[t]} {classes[o]}" if share >= 0.05 else "none"
+    share = errors[t, o]
+    return f"calls {percent(share)} of {classes[t]} {classes[o]}" if share >= 0.0005 else "none"
 
 
 def _kept(matrices: Floats) -> list[int]:
     """Return the raters to draw: all, or the least and the most skilled ones."""
-    order = np.argsort(plots.matrix_skills(matrices), kind="stable").tolist()
+    order = np.argsort(matrix_skills(matrices), kind="stable").tolist()
     half = MOST_MATRICES // 2
     return sorted({*order[:half], *order[-half:]})
 

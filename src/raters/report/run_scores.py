@@ -5,7 +5,6 @@ Scores are of the truth, of calibration, of 'as rater X', and beside other runs.
 
 from __future__ import annotations
 
-import math
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -15,16 +14,15 @@ import numpy as np
 
 from raters import plots
 from raters.evaluation.case import REFERENCE
-from raters.evaluation.result import raters_together
+from raters.evaluation.result import as_matrix, raters_together
 from raters.evaluation.runs import Part, Seen, compare_runs, held_out_notes, shown_part, warnings_of
+from raters.evaluation.watch import finite, lost_dominance, trend_of
 from raters.report.blocks import Block, Section, TextBlock, TextKind, figure, note, section, table
-from raters.report.say import filled_in, plain, say, sentence, texts
+from raters.report.say import filled_in, joined, plain, say, sentence, texts
 from raters.report.study import study_notes
 from raters.rows import Row, with_interval
 from raters.scores.bootstrap import LEAST_GROUPS
 from raters.scores.calibration import ReliabilityCurve, reliability_of
-from raters.training.run import still_falling
-from raters.wording import many
 
 if TYPE_CHECKING:
     from raters.evaluation.result import Evaluation
@@ -122,13 +120,11 @@ def as_rater_section(found: Evaluation) -> Section | None:
     fit = "dice" if "dice" in found.raters[0] else "accuracy"
     own = table("run.as_rater_own", found.raters, fit=fit)
     every = table("run.as_rater", found.as_rater, fit=fit) if found.as_rater else None
-    matrix, by_rater = None, dict[str, Row]()
-    for row in found.as_rater:
-        new = by_rater.setdefault(row["as"], {"as": row["as"]})
-        new[f"against {row['against']}"] = row[fit]
-    if by_rater and len(found.raters) <= _MOST_COLUMNS:
+    matrix = None
+    if found.as_rater and len(found.raters) <= _MOST_COLUMNS:
         heads = ["as", *(f"against {row['rater']}" for row in found.raters)]
-        matrix = table("run.as_rater_matrix", list(by_rater.values()), columns=heads, fit=fit)
+        rows = as_matrix(found.as_rater, fit, "against ")
+        matrix = table("run.as_rater_matrix", rows, columns=heads, fit=fit)
     return section("run.as_rater_own", _own_said(found.raters, fit), matrix, own, every)
 
 
@@ -157,7 +153,7 @@ def comparison_section(runs: Sequence[Path], study: Study, progress: bool) -> Se
     groups = 0 if first.sums is None else len(set(first.sums.groups))
     return section(
         "run.comparison",
-        TextBlock(f"{many(len(part.study), 'case')} that the runs share. {part_said(part)}"),
+        TextBlock(joined(say("shared_cases", number=len(part.study)), part_said(part))),
         *(TextBlock(f"{text}.", "warning") for text in found.warnings),
         *_compared(found.differences, score),
         note("few_groups", groups=groups) if groups < LEAST_GROUPS else None,
@@ -181,11 +177,6 @@ def _compared(rows: Sequence[Row], score: str) -> Iterator[TextBlock]:
 _NOT_DRAWN = ("epoch", "phase", "seconds", "waiting")
 _MUCH_WAITING = 0.3
 _FEW_STEPS = 200
-_TRENDS = {
-    "held_out": (1.0, "held-out loss", "falling"),
-    "reference": (-1.0, "score by the reference", "rising"),
-}
-_RISE = 0.1  # of the whole way, from which on a loss rises again
 
 
 def training_section(
@@ -222,53 +213,18 @@ def told(
     """
     best, last = int(scores.get("best_epoch", 0)), int(history[-1].get("epoch", len(history)))
     said = []
-    if any(_number(row.get("loss", 0.0)) is None for row in history):
+    if any(finite(row.get("loss", 0.0)) is None for row in history):
         said.append(note("no_loss", "warning"))
-    said += _trend(history, last, bool(scores.get("stopped_early")))
+    if trend := trend_of(history, bool(scores.get("stopped_early"))):
+        kind: TextKind = "note" if trend["trend"] in ("still", "overfit") else "plain"
+        said.append(note("trend", kind, last=last, **trend))
     if steps is not None and steps * len(history) < _FEW_STEPS:
         said.append(note("few_steps", total=steps * len(history), steps=steps))
     if best:
         said.append(note("kept", "plain", best=best, last=last))
-    said += _dominance(history, best)
+    if swapped := lost_dominance(history, best):
+        kind = "note" if swapped["lost"] else "plain"
+        kind = kind if swapped["margin"] is None else "warning"
+        said.append(note("dominance", kind, **swapped))
     waiting = float(scores.get("waiting", 0.0))
     return said + [note("waiting", share=waiting)] * (waiting > _MUCH_WAITING)
-
-
-def _trend(history: Sequence[Row], last: int, stopped: bool) -> list[TextBlock]:
-    """Return whether longer training would help."""
-    trained = [row for row in history if row.get("phase") != "warm-up"]
-    column = "reference" if _values(trained, "reference") else "held_out"  # it chooses by default
-    sign, name, way = _TRENDS[column]
-    values = [sign * value for value in _values(trained, column)]
-    loss = _values(history, "held_out")
-    trend = "settled" if len(values) >= 3 else ""
-    if trend and loss and loss[-1] > min(loss) + _RISE * (max(loss) - min(loss)):
-        trend = "overfit"
-    trend = "stopped" if stopped else "still" if still_falling(values) else trend
-    ends = {"best": min(loss, default=None), "end": loss[-1] if loss else None}
-    kind: TextKind = "note" if trend in ("still", "overfit") else "plain"
-    said = note("trend", kind, trend=trend, name=name, way=way, last=last, **ends)
-    return [said] if trend else []
-
-
-def _values(history: Sequence[Row], column: str) -> list[float]:
-    found = [_number(row.get(column)) for row in history]
-    return [value for value in found if value is not None]
-
-
-def _dominance(history: Sequence[Row], best: int) -> list[TextBlock]:
-    """Return whether truth and errors may be swapped."""
-    found = {row.get("epoch"): _number(row.get("dominance")) for row in history}
-    margins = {epoch: margin for epoch, margin in found.items() if margin is not None}
-    if not margins:
-        return []
-    lost = [epoch for epoch, margin in margins.items() if margin <= 0]
-    margin = margins[best] if best in lost else None
-    of = {"lost": len(lost), "epochs": len(margins), "first": lost[0] if lost else None}
-    kind: TextKind = "warning" if margin is not None else "note" if lost else "plain"
-    return [note("dominance", kind, margin=margin, **of)]
-
-
-def _number(value: object) -> float | None:
-    known = isinstance(value, int | float) and math.isfinite(value)
-    return float(value) if known else None  # type: ignore[arg-type]

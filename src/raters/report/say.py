@@ -14,10 +14,10 @@ from importlib.resources import files
 from typing import Any
 from urllib.parse import quote
 
-import yaml
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
+from raters.study.plain_yaml import load_plain
 from raters.version import __version__
 from raters.wording import ALL_RATERS, many
 
@@ -39,7 +39,7 @@ def say(sentence: str, /, **values: Any) -> Markup:  # noqa: ANN401
 @cache
 def texts() -> dict[str, Any]:
     """Return `texts.yaml`: what sections, tables and figures say, by key."""
-    return dict(yaml.safe_load(files("raters.report").joinpath("texts.yaml").read_text("utf-8")))
+    return dict(load_plain(files("raters.report").joinpath("texts.yaml").read_text("utf-8")))
 
 
 def text_of(key: str, part: str, **values: Any) -> Markup:  # noqa: ANN401

@@ -107,8 +107,10 @@ def write_sheets(
     return Sheets(files)
 
 
-def with_sheets(report: Report, sheets: Sheets) -> Report:
-    """Link the raters of a report to their sheets, in its first table of raters."""
+def with_sheets(report: Report, sheets: Sheets | None) -> Report:
+    """Link the raters of a report to their sheets, if any, in its first table of raters."""
+    if sheets is None:
+        return report
     if sheets.note:
         said = TextBlock(sheets.note, "note")
         first = replace(report.sections[0], blocks=[*report.sections[0].blocks, said])

@@ -60,11 +60,10 @@ def facts_of(study: Study) -> dict[str, object]:
 
 
 def study_notes(study: Study) -> list[str]:
-    """Return what has to be said of a study beside any result from it."""
+    """Return what a report says of a study beside any result from it."""
     said = "anonymous" in study.about.get("note", "")
     who = [say("anonymous")] if study.anonymous and not said else []
-    facts = [study.about["note"]] if "note" in study.about else []
-    return [*who, *study.notes, *study.readings(), *facts]
+    return [*who, *study.all_notes()]
 
 
 def _mask_report(study: Study, notes: Sequence[str], shown: int, progress: bool) -> Report:
@@ -82,7 +81,7 @@ def _mask_report(study: Study, notes: Sequence[str], shown: int, progress: bool)
         say("cases", **disputed),
     ]
     rest = [r["dice_rest"] for r in findings.of_all(agreement.raters) if r["dice_rest"] is not None]
-    alike = f"{min(rest):.2f} to {max(rest):.2f}" if rest else ""
+    alike = (min(rest), max(rest)) if rest else None
     two = study.raters[0] if len(study.raters) == 2 else None
     who = {"more": draws["more"], "less": draws["less"], "two": draws["other"] or two}
     hardest = findings.hardest_class(agreement)

@@ -20,6 +20,7 @@ from numpy.typing import ArrayLike
 from raters.arrays import Array, Floats, Ints
 from raters.errors import RatersError
 from raters.scores.conventions import UNDEFINED
+from raters.wording import many
 
 OfSums = Callable[[Floats], Floats]
 """Takes sums `(..., columns)` and gives the score `(...)`; NaN where it does not exist."""
@@ -64,10 +65,10 @@ class Interval:
         return self.groups >= LEAST_GROUPS
 
     def __str__(self) -> str:
-        groups = f"{self.groups} group{'s' * (self.groups != 1)}"
         ends = f"{self.low:.3f} to {self.high:.3f}"
         if not self.exists:
-            ends = f"no interval: found {groups}, expected at least {LEAST_GROUPS}"
+            found = many(self.groups, "group")
+            ends = f"no interval: found {found}, expected at least {LEAST_GROUPS}"
         left_out = f"; {self.skipped} undefined scores left out" if self.skipped else ""
         return f"{self.estimate:.3f} ({ends}{left_out})"
 
@@ -148,10 +149,7 @@ def _interval(
     seed: int,
 ) -> Interval:
     """Do the work for scores `(n, columns)`: leave out NaN, estimate, draw, take quantiles."""
-    if not 0 < level < 1:
-        raise RatersError(f"found level {level:g}, expected a number between 0 and 1")
-    if repeats < 1:
-        raise RatersError(f"found {repeats} repeats, expected at least 1")
+    _refuse_draws(level, repeats)
     kept = ~np.isnan(values).any(axis=1)
     skipped = int((~kept).sum())
     values, names = values[kept], group_names(groups, len(values))[kept]
@@ -170,9 +168,21 @@ def _interval(
         members = np.split(order, np.cumsum(np.bincount(numbers))[:-1])
         chosen = (np.concatenate([members[g] for g in some]) for block in draws for some in block)
         drawn = np.array([statistic(values[rows]) for rows in chosen])
-    tail = quantile_of(level, len(found))
+    return Interval(estimate, *_ends(drawn, level, len(found)), len(found), skipped)
+
+
+def _refuse_draws(level: float, repeats: int) -> None:
+    if not 0 < level < 1:
+        raise RatersError(f"found level {level:g}, expected a number between 0 and 1")
+    if repeats < 1:
+        raise RatersError(f"found {repeats} repeats, expected at least 1")
+
+
+def _ends(drawn: Floats, level: float, groups: int) -> tuple[float, float]:
+    """Return the ends of the interval that scores of drawn groups make."""
+    tail = quantile_of(level, groups)
     low, high = np.quantile(drawn, [tail, 1 - tail])
-    return Interval(estimate, float(low), float(high), len(found), skipped)
+    return float(low), float(high)
 
 
 def quantile_of(level: float, groups: int) -> float:
@@ -263,10 +273,7 @@ class GroupBootstrap:
     def __init__(
         self, groups: ArrayLike, level: float = 0.95, repeats: int = 2000, seed: int = 0
     ) -> None:
-        if not 0 < level < 1 or repeats < 1:
-            raise RatersError(
-                f"found level {level:g} and {repeats} repeats, expected 0 < level < 1 and repeats"
-            )
+        _refuse_draws(level, repeats)
         names = np.asarray(groups)
         found, self._numbers = np.unique(group_names(names, len(names)), return_inverse=True)
         self.groups, self.level, self.repeats, self.seed = len(found), level, repeats, seed
@@ -299,9 +306,7 @@ class GroupBootstrap:
         drawn = drawn[~np.isnan(drawn)]  # draws without any case that has a score
         if not drawn.size:
             return Interval(estimate, UNDEFINED, UNDEFINED, there, 0)
-        tail = quantile_of(self.level, there)
-        low, high = np.quantile(drawn, [tail, 1 - tail])
-        return Interval(estimate, float(low), float(high), there, 0)
+        return Interval(estimate, *_ends(drawn, self.level, there), there, 0)
 
     def _weights(self) -> Iterator[Floats]:
         """Return how often each group is drawn, `(some repeats, groups)`, in blocks."""

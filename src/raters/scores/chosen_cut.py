@@ -20,6 +20,7 @@ from raters.errors import RatersError
 from raters.rows import write_json
 from raters.scores.cut import cuts_of
 from raters.study.classes import Classes
+from raters.study.paths import read_text
 from raters.wording import expected_one_of
 
 CUTS = "cuts.json"
@@ -71,7 +72,7 @@ def read_cuts(folder: Path, classes: Classes) -> Cuts | None:
     """Read `cuts.json`; None if there is none, as in runs of earlier versions."""
     path = folder / CUTS
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        found = json.loads(read_text(path))
         area, drawn, best = (_by_class(found[name], classes) for name in (AREA, DRAWN, BEST))
         return Cuts(area, drawn, best, int(found["cases"]), str(found["on"]))
     except FileNotFoundError:

@@ -75,12 +75,6 @@ def check_classes(num_classes: int) -> None:
         )
 
 
-def check_choice(what: str, found: object, expected: Sequence[str]) -> None:
-    """Reject a word that is not one of those expected."""
-    if found not in expected:
-        raise RatersError(f"found {what} {found!r}, expected {' or '.join(map(repr, expected))}")
-
-
 def spacing_of(ndim: int, spacing: Spacing | None) -> Floats:
     """Return the spacing by axis in mm; 1 where none is known.
 

@@ -20,10 +20,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from raters.arrays import Array, Flags, Floats
-from raters.errors import RatersError
+from raters.errors import RatersError, check_choice
 from raters.scores.conventions import (
     UNDEFINED,
-    check_choice,
     check_classes,
     defined_mean,
     label_array,

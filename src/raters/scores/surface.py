@@ -15,10 +15,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from raters.arrays import Flags, Floats
+from raters.errors import check_choice
 from raters.scores.conventions import (
     UNDEFINED,
     Spacing,
-    check_choice,
     check_classes,
     diagonal,
     label_pair,

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 Absent = Literal["missing", "empty"]
 Overlap = Literal["error", "priority", "combine"]
 Resample = Literal["nearest"]
+WORDS = {"absent": get_args(Absent), "overlap": get_args(Overlap), "resample": get_args(Resample)}
+"""What rules of these names may be."""
 Axes = int | Callable[[], int | None] | None
 """How many spatial axes masks have, where they tell; a function where a mask must be read to know.
 
@@ -51,6 +53,11 @@ class LabelRules:
     resample: Resample | None = None
 
     def __post_init__(self) -> None:
+        for name, words in WORDS.items():
+            found = getattr(self, name)
+            if found not in words and (name != "resample" or found is not None):
+                expected = " or ".join(map(repr, words))
+                raise RatersError(f"found {name}={found!r}, expected {expected}")
         if self.threshold is not None and not math.isfinite(self.threshold):
             raise RatersError(f"found the threshold {self.threshold}, expected a finite number")
 

@@ -196,8 +196,7 @@ class _Tally:
         report, study, triplets = self.report, self.study, self.study.triplets
         report.classes = study.classes
         raters, classes = len(study.raters), len(report.classes)
-        cells = triplets.rater.astype(np.int64) * classes + triplets.label
-        by_class = np.bincount(cells, minlength=raters * classes).reshape(raters, classes)
+        by_class = triplets.by_class(classes)
         pairs = np.unique(triplets.task.astype(np.int64) * max(raters, 1) + triplets.rater)
         tasks = np.bincount(pairs % max(raters, 1), minlength=raters)
         for k, rater in enumerate(study.raters):

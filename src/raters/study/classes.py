@@ -163,7 +163,7 @@ class Classes:
         )
         return RatersError(
             f"found value {listing(found.tolist(), 5)}, "
-            f"expected one of {', '.join(map(str, expected[:20]))} ({hint})",
+            f"expected one of {listing(expected)} ({hint})",
             kind="unknown-value",
         )
 

@@ -80,6 +80,11 @@ class StudyData:
             return []
         return kinds.told(self.annotations, self.unmarked, self.classes.names)
 
+    def all_notes(self) -> list[str]:
+        """Return what has to be said of the study beside any result from it."""
+        facts = [self.about["note"]] if "note" in self.about else []
+        return [*self.notes, *self.readings(), *facts]
+
     @cached_property
     def all_classes(self) -> Classes:
         """The classes of the whole study, also those that were not chosen."""

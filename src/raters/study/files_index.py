@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
 
 from raters.errors import RatersError, placed
+from raters.rows import read_cells
 from raters.study import formats
 from raters.study.annotations import Annotation, known_annotation, names_by_kind
 from raters.study.backend_files import CaseFiles
 from raters.study.cases import CaseIndex
-from raters.study.paths import refuse_special
 from raters.study.pattern import Match, Pattern, natural_key
 
 NOT_IDENTITY = ("rater", "class", "modality")
@@ -206,33 +205,6 @@ class _Table:
 
 COLUMNS = ("case", "rater", "mask", "image", "reference", *FACTS, "modality", "class", "annotation")
 """The columns of a manifest; `case` is needed, and `rater` with `mask` where there are masks."""
-
-
-def read_cells(path: Path) -> tuple[list[str], list[list[str]]]:
-    """Read a CSV file with a header; give its columns and the cells of its rows.
-
-    Raises:
-        RatersError: that names the line where a row has too many or too few cells.
-    """
-    refuse_special(path)
-    try:
-        with placed(file=path), open(path, newline="", encoding="utf-8-sig") as file:
-            reader = csv.reader(file)
-            columns = [c.strip() for c in next(reader, [])]
-            return columns, list(_whole_rows(reader, len(columns)))
-    except OSError as error:
-        raise RatersError(error.strerror or str(error), kind="unreadable", file=path) from None
-    except (UnicodeDecodeError, csv.Error) as error:
-        raise RatersError(f"not a CSV file: {error}", kind="unreadable", file=path) from None
-
-
-def _whole_rows(reader: Iterator[list[str]], expected: int) -> Iterator[list[str]]:
-    for line, cells in enumerate(reader, start=2):
-        if cells and len(cells) != expected:
-            message = f"found {len(cells)} cells in row {line}, expected {expected}"
-            raise RatersError(message, kind="columns")
-        if cells:
-            yield cells
 
 
 def is_manifest(columns: list[str]) -> bool:

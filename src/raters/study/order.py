@@ -14,7 +14,7 @@ from raters.study.pattern import is_pattern
 from raters.study.study import Study
 from raters.study.study_file import CASES_FILE
 from raters.study.table_study import USUAL, read_texts
-from raters.wording import expected_one_of
+from raters.wording import expected_one_of, listing
 
 LISTED = "listed"
 """The order in which the study lists its cases."""
@@ -116,7 +116,7 @@ def _read(path: Path, column: str, study: Study) -> dict[str | tuple[str, str], 
         cases = _first(names, [opened.get("task"), *USUAL["task"]])
         if cases is None:
             raise RatersError(
-                f"found columns {', '.join(names[:20])}, expected one of cases or tasks beside "
+                f"found columns {listing(names)}, expected one of cases or tasks beside "
                 f"{column!r}", kind="columns"
             )  # fmt: skip
         raters = _first(names, [opened.get("worker"), *USUAL["worker"]])

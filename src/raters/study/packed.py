@@ -15,6 +15,7 @@ from raters.arrays import Array
 from raters.errors import RatersError
 from raters.study.backend import ArraysBackend
 from raters.study.classes import MISSING
+from raters.study.formats.npy import write_header
 from raters.study.paths import naming, refuse_special, written_whole
 from raters.study.study import Study
 from raters.study.study_file import PART, CaseArrays, StudyFile, Writer
@@ -98,10 +99,7 @@ class PackedWriter(Writer):
         part = self._folder / f"{name}.npy{PART}"
         empty = np.full(shape[1:], EMPTY[name], dtype).tobytes()
         with written_whole(part, "wb") as file:
-            descr = np.lib.format.dtype_to_descr(dtype)
-            header = {"descr": descr, "fortran_order": False, "shape": shape}
-            np.lib.format.write_array_header_1_0(file, header)
-            offset = file.tell()
+            offset = write_header(file, shape, dtype)
             if EMPTY[name] != 0:
                 for _ in range(shape[0]):
                     file.write(empty)

@@ -53,6 +53,12 @@ def refuse_special(path: Path) -> None:
         raise RatersError(message, kind="unreadable", file=path)
 
 
+def refuse_file(path: Path) -> None:
+    """Reject a file where a folder is to be written to."""
+    if path.exists() and not path.is_dir():
+        raise RatersError("found a file, expected a folder to write to", file=path)
+
+
 def read_text(path: Path) -> str:
     """Read a text file (UTF-8); what `Path.read_text` raises is left as it is.
 

@@ -239,7 +239,7 @@ def natural_key(name: str) -> str:
     """Return a key that sorts names as people count: digits within a name compare as a number.
 
     Numbers of equal value ("7", "007") are told apart by the name as it is written, so the order
-    never depends on the order in which names come.
+    never depends on the order in which names come. (natsort leaves such names in that order.)
 
     Example:
         >>> sorted(["scan 10", "scan 9", "scan 009", "Scan 1"], key=natural_key)

@@ -18,15 +18,15 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-import yaml
 from pydantic import BaseModel, ConfigDict
 
 from raters.errors import RatersError
 from raters.study.annotations import Annotation, Unmarked
-from raters.study.paths import case_path, written_whole
+from raters.study.backend import Absent, Overlap, Resample
+from raters.study.paths import case_path, refuse_file
 from raters.study.pattern import Pattern, is_pattern
-from raters.study.plain_yaml import read_plain_yaml
-from raters.study.results import is_empty
+from raters.study.plain_yaml import read_plain_yaml, write_yaml
+from raters.study.results import LOCK_FILE
 
 if TYPE_CHECKING:
     from raters.study.study import Study
@@ -167,23 +167,27 @@ class Inputs:
                 yield from study.backend.files(study.row(position))
 
 
-def refuse_foreign(folder: str | Path, mark: str, what: str) -> None:
+def refuse_foreign(
+    folder: str | Path, marks: Sequence[str], what: str, left: Sequence[str] = ()
+) -> None:
     """Reject a folder with files that an earlier call did not write, or what is no folder.
 
     Args:
         folder: Where to write.
-        mark: The file that an earlier call left there.
+        marks: Files of which an earlier call left some there.
         what: What an earlier call was, for the message.
+        left: What may be there of one that was stopped before it wrote anything else.
 
     Raises:
-        RatersError: that names the folder.
+        RatersError: that names the folder, and a file in it.
     """
     path = Path(folder)
-    if path.exists() and not path.is_dir():
-        raise RatersError("found a file, expected a folder to write to", file=path)
-    if path.exists() and not (path / mark).exists() and not is_empty(path):
-        message = f"found a folder that is not empty, expected a new one or one of {what}"
-        raise RatersError(message, kind="folder-taken", file=path)
+    refuse_file(path)
+    names = sorted(entry.name for entry in path.iterdir()) if path.exists() else []
+    foreign = [name for name in names if name not in (LOCK_FILE, *left)]
+    if foreign and not any((path / mark).exists() for mark in marks):
+        why = f"found a folder with other files ({foreign[0]}), expected a new one or {what}"
+        raise RatersError(why, kind="folder-taken", file=path)
 
 
 def _with_links(out: Path) -> Iterator[Path]:
@@ -234,10 +238,10 @@ class StudySource(BaseModel):
     reference: str | None = None
     values: str | None = None
     ignore: list[int] = []
-    absent: Literal["missing", "empty"] = "missing"
+    absent: Absent = "missing"
     threshold: float | None = None
-    overlap: Literal["error", "priority", "combine"] = "error"
-    resample: Literal["nearest"] | None = None
+    overlap: Overlap = "error"
+    resample: Resample | None = None
     raters: list[str] | None = None
     cases: list[str] | None = None
     classes: list[str] | None = None
@@ -275,9 +279,7 @@ def remember_study(folder: str | Path, options: Mapping[str, Any]) -> Path:
         if name in content:
             content[name] = _relative(content[name], home)
     path = Path(folder) / SOURCE_FILE
-    with written_whole(path) as file:
-        plain = {"format": FORMAT, **content}
-        yaml.safe_dump(plain, file, sort_keys=False, allow_unicode=True, width=1000)
+    write_yaml(path, {"format": FORMAT, **content}, width=1000)
     return path
 
 
@@ -316,13 +318,18 @@ def remembered_study(folder: str | Path, **changed: Any) -> Study | None:  # noq
 
 def _relative(text: str, home: str) -> str:
     """Return a path as seen from a folder; the name of a column stays what it is."""
-    if not (_looks_like_path(text) or Path(text).exists()):
+    if not is_path(text):
         return text
     whole = Path(text).resolve()
     try:
         return os.path.relpath(whole, home).replace(os.sep, "/")
     except ValueError:  # on another drive
         return str(whole)
+
+
+def is_path(text: str) -> bool:
+    """Return whether a text is a pattern or a path, and no name of a column."""
+    return _looks_like_path(text) or Path(text).exists()
 
 
 def _looks_like_path(text: str) -> bool:

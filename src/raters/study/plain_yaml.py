@@ -1,4 +1,4 @@
-"""Reads a YAML file of plain data as a checked class; nothing in it is ever run."""
+"""YAML files of plain data: written whole, read as a checked class; nothing in them is ever run."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ import yaml
 from pydantic import BaseModel, ValidationError
 
 from raters.errors import RatersError
-from raters.study.paths import read_text
+from raters.study.paths import read_text, written_whole
+from raters.wording import cut_text
 
 T = TypeVar("T", bound=BaseModel)
 
@@ -51,6 +52,25 @@ class _Loader(yaml.SafeLoader):
 _Loader.add_constructor("tag:yaml.org,2002:int", _Loader.construct_yaml_int)
 
 
+class _Dumper(yaml.SafeDumper):
+    """Puts texts with unusual line breaks into double quotes, where YAML keeps them."""
+
+
+def _represent(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+    style = '"' if set(text) & set("\r\x85\u2028\u2029\ufeff") else None
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style)
+
+
+_Dumper.add_representer(str, _represent)
+
+
+def write_yaml(path: Path, plain: Any, width: int = 80, allow_unicode: bool = True) -> None:  # noqa: ANN401
+    """Write plain data as YAML, whole or not at all; keys stay in their order."""
+    style: dict[str, Any] = {"width": width, "allow_unicode": allow_unicode}
+    with written_whole(path) as file:
+        yaml.dump(plain, file, _Dumper, sort_keys=False, **style)
+
+
 def load_plain(text: str) -> Any:  # noqa: ANN401
     r"""Return the plain data of a YAML text: no objects, no aliases.
 
@@ -72,7 +92,7 @@ def load_plain(text: str) -> Any:  # noqa: ANN401
     except RecursionError:
         raise yaml.YAMLError("found values nested too deep, expected few levels") from None
     except (yaml.YAMLError, ValueError) as error:  # ValueError: a number or a date that is none
-        raise yaml.YAMLError(shortened(" ".join(str(error).split()))) from None
+        raise yaml.YAMLError(cut_text(" ".join(str(error).split()), _LONGEST)) from None
 
 
 def load_value(text: str) -> Any:  # noqa: ANN401
@@ -89,16 +109,6 @@ def load_value(text: str) -> Any:  # noqa: ANN401
         return [float(item) for item in found.split(",")] if "," in found else float(found)
     except ValueError:
         return found
-
-
-def shortened(text: str) -> str:
-    """Return the start of a text that is too long for a message.
-
-    Example:
-        >>> shortened("a" * 1000)[-5:], len(shortened("a" * 1000))
-        ('aa...', 200)
-    """
-    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
 
 
 def read_yaml(path: Path, expected: str) -> Any:  # noqa: ANN401
@@ -121,6 +131,8 @@ def read_yaml(path: Path, expected: str) -> Any:  # noqa: ANN401
 def read_plain_yaml(path: Path, content: type[T], form: str) -> T:
     """Read a file and reject what is not understood.
 
+    (Unlike `worded`, which reports options, the message begins with the place in the file.)
+
     Args:
         path: The file.
         content: The class of what it holds.
@@ -134,8 +146,10 @@ def read_plain_yaml(path: Path, content: type[T], form: str) -> T:
         return content.model_validate(plain)
     except ValidationError as error:
         first = error.errors()[0]
-        where = shortened(".".join(map(str, first["loc"])) or "the file")
-        shown = shortened(repr(first["input"]))
+        where = cut_text(".".join(map(str, first["loc"])) or "the file", _LONGEST)
+        shown = cut_text(repr(first["input"]), _LONGEST)
         found = f" (found {shown})" if first["type"] != "missing" else ""
-        message = f"{where}: {shortened(first['msg'])}{found}, expected a file of format {form}"
+        message = (
+            f"{where}: {cut_text(first['msg'], _LONGEST)}{found}, expected a file of format {form}"
+        )
         raise RatersError(message, kind="study-file", file=path) from None

@@ -23,7 +23,7 @@ import numpy as np
 
 from raters.arrays import Array
 from raters.errors import RatersError
-from raters.study.paths import naming, read_text
+from raters.study.paths import naming, read_text, refuse_file
 from raters.wording import first_difference
 
 if TYPE_CHECKING:
@@ -63,8 +63,7 @@ def only_one(folder: str | Path) -> Iterator[list[str]]:
         False
     """
     path = Path(folder)
-    if path.exists() and not path.is_dir():
-        raise RatersError("found a file, expected a folder to write to", file=path)
+    refuse_file(path)
     made = [place for place in (path, *path.parents) if not place.exists()]
     path.mkdir(parents=True, exist_ok=True)
     handle = None

@@ -16,7 +16,7 @@ from raters.study import annotations as kinds
 from raters.study.case import Case
 from raters.study.cases import CaseIndex, assign_splits, name_array
 from raters.study.data import StudyData
-from raters.wording import many
+from raters.wording import listing, many
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -242,9 +242,9 @@ class Study(StudyData):
         columns = {"case": index.ids, "group": index.groups, "split": index.splits}
         if any(index.diagnoses):
             columns["diagnosis"] = index.diagnoses
-        names = {"raters": ", ".join(self.raters[:20])}
+        names = {"raters": listing(self.raters)}
         if self._classes is not None:
-            names["classes"] = ", ".join(self.classes.names[:20])
+            names["classes"] = listing(self.classes.names)
         rows = zip(*columns.values(), strict=True)
         cases = [dict(zip(columns, row, strict=True)) for row in rows]
         return html(repr(self), {"": [names], "cases": cases})

@@ -11,19 +11,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-import yaml
 from pydantic import BaseModel, ConfigDict
 
 from raters.arrays import Array, Labels
 from raters.errors import RatersError, placed
-from raters.rows import write_cells
+from raters.rows import read_cells, write_cells
 from raters.study import formats
 from raters.study.annotations import Annotation, Unmarked, checked
 from raters.study.backend import LabelRules
 from raters.study.backend_files import CaseFiles, FilesBackend
 from raters.study.cases import CaseIndex
 from raters.study.classes import MISSING, Classes, LabelClass
-from raters.study.files_index import read_cells
 from raters.study.geometry import Geometry
 from raters.study.paths import (
     case_path,
@@ -33,7 +31,7 @@ from raters.study.paths import (
     refuse_special,
     written_whole,
 )
-from raters.study.plain_yaml import read_plain_yaml
+from raters.study.plain_yaml import read_plain_yaml, write_yaml
 from raters.study.study import Study
 
 STUDY_FILE = "study.yaml"
@@ -76,25 +74,12 @@ class StudyFile(BaseModel):
         return Classes(tuple(LabelClass(c.name, c.value, tuple(c.also)) for c in self.classes))
 
 
-class _Dumper(yaml.SafeDumper):
-    """Puts texts with unusual line breaks into double quotes, where YAML keeps them."""
-
-
-def _represent(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
-    style = '"' if set(text) & set("\r\x85\u2028\u2029\ufeff") else None
-    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style)
-
-
-_Dumper.add_representer(str, _represent)
-
-
 def write_study_file(folder: Path, content: StudyFile) -> None:
     """Write `study.yaml`, whole or not at all."""
     plain = content.model_dump()
     plain["classes"] = [{k: v for k, v in c.items() if v != []} for c in plain["classes"]]
     plain = {k: v for k, v in plain.items() if v not in (None, [], {}) or k == "raters"}
-    with written_whole(folder / STUDY_FILE) as file:
-        yaml.dump(plain, file, _Dumper, sort_keys=False, allow_unicode=True, width=100)
+    write_yaml(folder / STUDY_FILE, plain, width=100)
 
 
 def read_study_file(folder: Path) -> StudyFile:

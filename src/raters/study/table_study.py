@@ -26,6 +26,7 @@ from raters.study.study import Study
 from raters.study.table_files import CellRules, Missing, as_text, open_table, reading
 from raters.study.tables import read_table, triplets_of
 from raters.study.triplets import TableBackend, Triplets
+from raters.wording import listing
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -157,8 +158,7 @@ def read_column(path: Path, task: str, column: str, hint: str) -> dict[str, str]
     def choose(names: Sequence[str]) -> Sequence[str]:
         for name in (task, column):
             if name not in names:
-                listed = ", ".join(names[:20])
-                message = f"found columns {listed}, expected a column {name!r}; {hint}"
+                message = f"found columns {listing(names)}, expected a column {name!r}; {hint}"
                 raise RatersError(message, kind="columns")
         return task, column
 

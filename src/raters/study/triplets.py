@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from raters.arrays import Array, Flags, Labels
+from raters.arrays import Array, Flags, Ints, Labels
 from raters.errors import one_of
 from raters.study.classes import MISSING, Classes
 
@@ -117,6 +117,12 @@ class Triplets:
         """Take labels `(tasks, raters)` that are positions in `values`, MISSING for no answer."""
         task, rater = np.nonzero(labels != MISSING)
         return cls(task, rater, labels[task, rater], tasks, raters, values)  # type: ignore[arg-type]
+
+    def by_class(self, num_classes: int) -> Ints:
+        """Count how often each rater gave each label, `(raters, L)`; none of them is MISSING."""
+        cells = self.rater * np.int64(num_classes) + self.label
+        counts = np.bincount(cells, minlength=len(self.raters) * num_classes)
+        return counts.reshape(len(self.raters), num_classes)
 
     def __len__(self) -> int:
         return self.task.size

@@ -14,17 +14,17 @@ import shutil
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, cast, get_args
 
 import numpy as np
 
-from raters.errors import RatersError, enough_memory
+from raters.errors import RatersError, check_choice, enough_memory
 from raters.progress import ordered_map, track
 from raters.study import study_file
 from raters.study.case import Case
 from raters.study.paths import case_path
-from raters.study.places import Inputs
-from raters.study.results import JOURNAL_FILE, Journal, is_empty, only_one, source_of
+from raters.study.places import Inputs, refuse_foreign
+from raters.study.results import JOURNAL_FILE, Journal, only_one, source_of
 from raters.study.study import Study
 from raters.study.study_file import (
     CASES_FILE,
@@ -90,8 +90,7 @@ def import_study(
         progress: Show a progress bar.
     """
     folder = Path(folder)
-    if form not in ("canonical", "packed"):
-        raise RatersError(f"found form {form!r}, expected 'canonical' or 'packed'")
+    check_choice("form", form, get_args(Form))
     if not len(study):
         raise RatersError("found no cases, expected at least one", kind="empty")
     refuse_taken(study, folder)
@@ -185,15 +184,10 @@ def refuse_taken(study: Study, folder: Path) -> None:
     Raises:
         RatersError: that names what was found.
     """
-    if folder.exists() and not folder.is_dir():
-        raise RatersError("found a file, expected a folder to write to", file=folder)
     parts = ("images", "reference", "labels/rater")
     stems = (f"{part}/{case_path(case)}" for case in study.index.ids for part in parts)
     Inputs.of(study).refuse(folder, stems=stems)
-    ours = (folder / JOURNAL_FILE).exists() or (folder / STUDY_FILE).exists()
-    if not ours and folder.exists() and not is_empty(folder):
-        message = "found a folder that is not empty and not a study, expected a new or empty one"
-        raise RatersError(message, kind="folder-taken", file=folder)
+    refuse_foreign(folder, (JOURNAL_FILE, STUDY_FILE), "a study")
 
 
 def _clear(folder: Path) -> None:

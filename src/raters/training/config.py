@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any, Literal
 
 import torch
-import yaml
 from pydantic import BaseModel, ConfigDict, PrivateAttr, ValidationError
 
 from raters.errors import RatersError
@@ -23,11 +22,11 @@ from raters.study.annotations import Annotation, Unmarked
 from raters.study.classes import Classes, LabelClass
 from raters.study.formats.base import usable_memory
 from raters.study.paths import refuse_special, written_whole
-from raters.study.plain_yaml import read_yaml
+from raters.study.plain_yaml import read_yaml, write_yaml
 from raters.study.study import Study
 from raters.training.options import TrainingOptions
 from raters.training.run import CONFIG
-from raters.wording import many, shortened, worded
+from raters.wording import listing, many, worded
 
 COPIES = 4
 """Weights, their gradients, and the two means of AdamW."""
@@ -172,9 +171,9 @@ class ModelConfig(BaseModel):
 
 def write_config(folder: Path, config: ModelConfig) -> None:
     """Write `config.yaml`, whole or not at all."""
-    with written_whole(folder / CONFIG) as file:
-        unset = {n for n in ("image_size", "annotations", "unmarked") if not getattr(config, n)}
-        yaml.safe_dump(config.model_dump(mode="json", exclude=unset), file, sort_keys=False)
+    unset = {n for n in ("image_size", "annotations", "unmarked") if not getattr(config, n)}
+    plain = config.model_dump(mode="json", exclude=unset)
+    write_yaml(folder / CONFIG, plain, allow_unicode=False)
 
 
 def read_config(path: Path) -> ModelConfig:
@@ -229,8 +228,8 @@ def refuse_other_study(config: ModelConfig, study: Study, whose: str = "model") 
     found, expected = ([(str(c.value), c.name) for c in classes] for classes in both)
     if found != expected:
         raise RatersError(
-            f"found the classes {shortened(map('='.join, found))}, expected those of the {whose}: "
-            f"{shortened(map('='.join, expected))}; in masks --values says what values mean",
+            f"found the classes {listing(found, form='='.join)}, expected those of the {whose}: "
+            f"{listing(expected, form='='.join)}; in masks --values says what values mean",
             kind="other-classes",
             file=study.folder,
         )

@@ -215,6 +215,8 @@ class WholeCheckpoints(TorchCheckpointIO):
 class Best:
     """Keeps the weights of the best epoch; of epochs that score the same, the last.
 
+    (Lightning's ModelCheckpoint compares single numbers, and needs a file for each best epoch.)
+
     Attributes:
         weights: The weights of that epoch.
         epoch: Which one it was, from 1; -1 before the first.

@@ -38,6 +38,7 @@ from raters.training.run import (
     write_splits,
 )
 from raters.training.trainer import Progress, own_randomness, run_epochs
+from raters.wording import listing
 
 SETTLED = ("network", "width", "depth", "norm", "dropout", "normalise", "patch_size")
 """Options of training that are part of the trained network: they cannot change any more."""
@@ -86,7 +87,7 @@ def _extended(
     training = _training(model.config.training, options)
     new = [name for name in study.raters if name not in model.config.raters]
     if not new:
-        known = ", ".join(study.raters[:20]) or "none"
+        known = listing(study.raters) or "none"
         raise RatersError(f"found the raters {known}, expected one that the model does not know")
     chosen = study.select(raters=new)
     _refuse_unlike(model.config, chosen)

@@ -39,7 +39,7 @@ from raters.training.run import (
     refuse_no_model,
     write_progress,
 )
-from raters.wording import expected_one_of, many, shortened
+from raters.wording import expected_one_of, listing, many
 
 if TYPE_CHECKING:
     from raters.prediction.prediction import Prediction
@@ -82,7 +82,7 @@ class Model:
 
     def _repr_html_(self) -> str:
         """Show the model in a notebook: its raters, and the last epochs of its training."""
-        names = {"raters": ", ".join(self.config.raters[:20]), "best epoch": self.best_epoch}
+        names = {"raters": listing(self.config.raters), "best epoch": self.best_epoch}
         return html(repr(self), {"": [names], "last epochs": self.history[-5:]})
 
     @property
@@ -289,7 +289,7 @@ class Model:
         """
         if rater in self.config.labelled:
             return self.config.raters.index(rater)
-        known = shortened(self.config.labelled) or "none: this model knows no raters"
+        known = listing(self.config.labelled) or "none: this model knows no raters"
         silent = " without a label in the training" if rater in self.config.unlabelled else ""
         why = f"found the rater {rater!r}{silent}, expected one of {known}"
         raise RatersError(why, rater=rater)

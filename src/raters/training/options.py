@@ -316,12 +316,7 @@ def _refuse_other_config(config: ModelConfig, earlier: ModelConfig, folder: Path
 
 
 def _refuse_other_cases(planned: Planned, folder: Path) -> None:
-    try:
-        before = read_splits(folder)
-    except (OSError, ValueError) as error:
-        why = f"cannot be read ({error}), expected the cases of the run"
-        raise RatersError(why, file=folder / SPLITS) from None
-    for now, then in zip_longest(planned.splits, before):
+    for now, then in zip_longest(planned.splits, read_splits(folder)):
         if now != then:
             raise RatersError(f"found {_case(now)}, expected {_case(then)} as in {folder / SPLITS}")
 

@@ -14,7 +14,7 @@ from raters.errors import RatersError
 from raters.methods.registry import learning_method
 from raters.study.study import Study
 from raters.study.survey import has_reference, labelled, survey
-from raters.wording import many, shortened
+from raters.wording import listing, many
 
 HELD_OUT = ("val", "valid", "validate", "validation", "dev")
 
@@ -114,7 +114,7 @@ def warn_of_unlabelled(names: Sequence[str]) -> None:
         return
     several = "s" if len(names) > 1 else ""
     warnings.warn(
-        f"found no label by the rater{several} {shortened(map(repr, names))} among the cases to "
+        f"found no label by the rater{several} {listing(names, form=repr)} among the cases to "
         "train on: nothing can be learnt of them. The model cannot answer as they would, and "
         "leaves their matrices open",
         stacklevel=2,
@@ -140,7 +140,7 @@ def check_classes(train: Study, method: str, one_class: bool = False) -> None:
     unused = [name for name, at in zip(train.classes.names, there, strict=True) if not at]
     if unused and not (one_class and there.sum() == 1):
         several = "es" if len(unused) > 1 else ""
-        named = ", ".join(map(repr, unused[:20])) + found.looked_at
+        named = listing(unused, form=repr) + found.looked_at
         warnings.warn(
             f"found no label of the class{several} {named}: an unused class cannot be learnt",
             stacklevel=2,

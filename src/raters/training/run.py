@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import errno
 import json
 import os
@@ -16,10 +15,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from raters.errors import RatersError
-from raters.rows import Row, write_cells, write_csv, write_json
-from raters.study.paths import read_text, refuse_special
+from raters.rows import Row, read_cells, write_cells, write_csv, write_json
+from raters.study import places
+from raters.study.paths import read_text
 from raters.study.pattern import there
-from raters.study.results import LOCK_FILE, is_empty
+from raters.study.results import is_empty
 from raters.version import __version__
 
 if TYPE_CHECKING:
@@ -33,10 +33,10 @@ RATER_WEIGHTS = "rater_weights.csv"
 CHECKPOINT = "checkpoints/last.ckpt"
 FILES = (CONFIG, WEIGHTS, HISTORY, SCORES, SPLITS, LOG, CHECKPOINT)
 
+COLUMNS = ("case", "part", "group")
 Split = tuple[str, str, str]
 """A case, its part ('train', 'held-out' or 'left-out'), and its group."""
 
-_LEFT = ("cache", "checkpoints", LOCK_FILE)  # by a run that was stopped before it wrote anything
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _RANKS = ("RANK", "LOCAL_RANK", "GROUP_RANK", "NODE_RANK", "SLURM_PROCID")
 
@@ -76,14 +76,7 @@ def refuse_foreign(folder: str | Path) -> None:
     Raises:
         RatersError: The folder is a file, or holds files and no run.
     """
-    path = Path(folder)
-    if path.exists() and not path.is_dir():
-        raise RatersError("found a file, expected a folder to write the run to", file=path)
-    entries = sorted(entry.name for entry in path.iterdir()) if path.exists() else []
-    foreign = [name for name in entries if name not in _LEFT]
-    if foreign and not holds_run(path):
-        why = f"found a folder with other files ({foreign[0]}), expected a new one or a run"
-        raise RatersError(why, file=path)
+    places.refuse_foreign(folder, FILES, "a run", left=("cache", "checkpoints"))
 
 
 def read_history(folder: str | Path) -> tuple[list[Row], int]:
@@ -99,13 +92,13 @@ def read_history(folder: str | Path) -> tuple[list[Row], int]:
     path = Path(folder) / HISTORY
     if not path.exists():
         return [], 0
-    refuse_special(path)
     try:
-        with open(path, encoding="utf-8", newline="") as file:
-            found = [{k: _number(v) for k, v in row.items() if v} for row in csv.DictReader(file)]
-    except (csv.Error, UnicodeDecodeError, TypeError) as error:
-        why = f"cannot be read ({error}), expected a row per epoch"
+        columns, cells = read_cells(path)
+    except RatersError as error:
+        why = f"cannot be read ({error.message}), expected a row per epoch"
         raise RatersError(why, file=path) from None
+    rows = (zip(columns, row, strict=True) for row in cells)
+    found = [{name: _number(cell) for name, cell in row if cell} for row in rows]
     best = read_scores(folder).get("best_epoch", 0)
     if not isinstance(best, int):
         why = f"found the best epoch {best!r}, expected a number"
@@ -170,15 +163,17 @@ def finished(folder: Path) -> bool:
 def write_splits(folder: Path, splits: Sequence[Split]) -> None:
     """Write which case was used for what."""
     with room_for(folder / SPLITS):
-        write_cells(folder / SPLITS, [("case", "part", "group"), *splits])
+        write_cells(folder / SPLITS, [COLUMNS, *splits])
 
 
 def read_splits(folder: Path) -> list[Split]:
     """Read what `write_splits` wrote."""
-    refuse_special(folder / SPLITS)
-    with open(folder / SPLITS, encoding="utf-8", newline="") as file:
-        rows = list(csv.reader(file))[1:]
-    return [(case, part, group) for case, part, group in rows]
+    path = folder / SPLITS
+    columns, cells = read_cells(path)
+    if tuple(columns) != COLUMNS:
+        why = f"found the columns {', '.join(columns)}, expected {', '.join(COLUMNS)}"
+        raise RatersError(why, file=path)
+    return [(case, part, group) for case, part, group in cells]
 
 
 def write_progress(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 
@@ -56,6 +56,14 @@ def write_image(path: Path, array: Array, affine: Affine) -> None:
 def write_labels(path: Path, array: Array, affine: Affine) -> None:  # noqa: ARG001
     """Write `(*space)`; an affine is not kept."""
     np.save(path, array, allow_pickle=False)
+
+
+def write_header(file: IO[bytes], shape: tuple[int, ...], dtype: np.dtype[Any]) -> int:
+    """Write the header of an array whose rows come later; return where they begin."""
+    descr = np.lib.format.dtype_to_descr(dtype)
+    header = {"descr": descr, "fortran_order": False, "shape": shape}
+    np.lib.format.write_array_header_1_0(file, header)
+    return file.tell()
 
 
 FORMAT = Format("NPY", (".npy",), probe, read_image, read_labels, write_image, write_labels)
