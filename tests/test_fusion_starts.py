@@ -103,7 +103,7 @@ def test_a_likelier_solution_with_raters_mostly_wrong_is_left_out() -> None:
     found = choose(solutions, np.ones(2))
     assert found.kept.state == "right" and "left out" in found.notes[0]
     alone = choose(solutions[1:], np.ones(2))
-    assert "from no start" in alone.notes[0] and alone.notes[0].endswith("0, 1 (counted from 0)")
+    assert "from no start" in alone.notes[0] and alone.notes[0].endswith("class number 0, 1")
 
 
 def test_equally_likely_solutions_are_named() -> None:

@@ -12,22 +12,32 @@ from matplotlib.colors import to_hex, to_rgb
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from PIL import Image
+from sklearn.metrics import f1_score
 
 import raters
 from make_models import make_model
 from raters import plots
-from raters.agreement.findings import disputed_cases, size_rank, who_draws
+from raters.agreement.findings import accuracies, disputed_cases, size_rank, troubled, who_draws
 from raters.evaluation.result import raters_together
 from raters.evaluation.watch import Estimated, foreground_of
 from raters.fusion.against import foreground_rows
 from raters.fusion.findings import KINDS, kinds_of, low_skills
 from raters.fusion.write import write_consensus
 from raters.plots.style import FALSE_NEGATIVE, FALSE_POSITIVE
-from raters.report.blocks import FigureBlock, Report, TableBlock, TextBlock, ViewerBlock, all_blocks
+from raters.report.blocks import (
+    FigureBlock,
+    First,
+    Report,
+    TableBlock,
+    TextBlock,
+    ViewerBlock,
+    all_blocks,
+)
 from raters.report.dispatch import make_report
 from raters.report.run_raters import rater_section
 from raters.report.say import plain, say
 from raters.report.tables import shown_value
+from raters.simulate import phantom_study, simulate
 from raters.study.places import remember_study, remembered_study
 from raters.study.study import Study
 from raters.training.run import still_falling
@@ -57,6 +67,11 @@ def study_of(labels: Sequence[Sequence[Masks]], names: str, classes: int = 2, **
 def fused(study: Study, folder: Path, method: str = "vote", **options: bool) -> Report:
     write_consensus(raters.fuse(study, method, **options), folder / "fused")
     return make_report(folder / "fused", study, cases_shown=1)
+
+
+def first_of(made: Report) -> First:
+    assert made.first is not None
+    return made.first
 
 
 def words_of(made: Report) -> str:
@@ -99,8 +114,17 @@ def test_of_two_raters_staple_is_the_intersection_and_the_report_says_so(tmp_pat
     rows = table(made, "raters-against-consensus").rows
     assert [row["missed"] for row in rows] == [0, 0]
     assert [row["sensitivity"] for row in rows] == [1, 1]
-    assert "of the written consensus it is 0 %" in text  # beside the method's own estimate
+    assert "largest error" not in text and "takes" not in text  # labels of two tell no errors
+    assert "Learn from both raters as they are" in plain(first_of(made).actions[2])
     assert "Lowest" not in text and "segments" not in text  # the two are not ranked
+
+
+def test_the_largest_error_is_of_what_is_shown() -> None:
+    of = {"worst": ("ann", "a", "b", 0.13), "how": "estimated", "shown": 4}
+    text = plain(say("confusion", counted=0.0, all=59, **of))
+    assert "ann takes 13 % of a for b, the largest error of those shown." in text
+    assert "of the written consensus it is 0 %" in text  # beside the method's own estimate
+    assert "of a for b, the largest error. " in plain(say("confusion", counted=None, all=4, **of))
 
 
 def test_the_notes_of_a_method_are_in_its_report(tmp_path: Path) -> None:
@@ -452,3 +476,61 @@ def test_a_run_on_anonymous_raters_names_nobody(tmp_path: Path, method: str) -> 
     assert [row["against"] for row in table(made, "summary").rows] == [ALL_RATERS]
     titles = [axes.get_title() for axes in figure(made, "confusion").axes]
     assert titles == [ALL_RATERS, ""]
+
+
+def test_workers_are_judged_by_the_reference_where_there_is_one() -> None:
+    """The others may be wrong together: who is right against them is not in trouble."""
+    truth = np.arange(60) % 2
+    labels = np.stack([1 - truth, 1 - truth, 1 - truth, truth, np.roll(truth, 1)], axis=1)
+    labels[::2, :3] = truth[::2, None]  # three who are wrong together on half of the tasks
+    who = ["a", "b", "c", "right", "wrong"]
+    blind = troubled(raters.agree(Study.from_arrays(labels=labels, raters=who)).raters)
+    assert (blind["known"], blind["low"][0]["rater"]) == (False, "right")  # nobody can know better
+    study = Study.from_arrays(labels=labels, raters=who, reference=truth)
+    rows = accuracies(study, truth)
+    assert [row["accuracy"] for row in rows] == [0.5, 0.5, 0.5, 1.0, 0.0]
+    assert {row["checked"] for row in rows} == {60}
+    actions = [plain(action) for action in first_of(make_report(study)).actions]
+    assert "wrong understood the task: 0 % of 60 labels of wrong equal the reference" in actions[1]
+    assert "right" not in actions[1]
+
+
+def test_few_labels_put_nobody_into_trouble() -> None:
+    """Of forty raters with ten labels and one skill, the lowest is low by chance."""
+    rng, named = np.random.default_rng(0), 0
+    for _ in range(50):
+        shares = rng.binomial(10, 0.8, 40) / 10
+        rows = [{"rater": k, "agreement_rest": a, "compared": 10} for k, a in enumerate(shares)]
+        named += bool(troubled(rows)["low"])
+    assert named <= 5
+    rows[0] = {"rater": 0, "agreement_rest": 0.3, "compared": 100}
+    assert [row["rater"] for row in troubled(rows)["low"]] == [0]
+
+
+def test_pooled_fusions_leave_raters_out_by_their_own_matrices(tmp_path: Path) -> None:
+    """A vote of the others says nothing of a consensus that follows one rater."""
+    study = simulate(phantom_study("lesions", 4, (48, 48)), "good,over:3,under:3,blank", seed=0)
+    made = fused(study, tmp_path, "staple", pool=True)
+    consensus = raters.fuse(study, "staple", pool=True)
+    state = consensus[0].confusion, consensus[0].prior
+    for row in table(made, "without-each-rater").rows:
+        scores = []
+        for case in study:
+            labels = np.array(case.labels)
+            whole = slow_posterior(labels, *state).argmax(axis=0)
+            labels[study.raters.index(row["rater"])] = -1
+            without = slow_posterior(labels, *state).argmax(axis=0)
+            scores.append(f1_score(whole.ravel(), without.ravel()))
+        assert row["dice"] == pytest.approx(np.mean(scores), abs=1e-6)
+    reference = [f1_score(c.reference.ravel(), consensus.labels[c.id].ravel()) for c in study]
+    (number,) = [n for n in first_of(made).numbers if n.name == "Dice with the reference"]
+    assert number.value == pytest.approx(np.mean(reference))
+
+
+def slow_posterior(labels: np.ndarray, confusion: np.ndarray, prior: np.ndarray) -> np.ndarray:
+    """Return p(t | labels) by the formula, rater by rater."""
+    found = np.log(prior)[:, None, None] * np.ones(labels.shape[1:])
+    for rater, own in enumerate(labels):
+        seen = np.log(np.maximum(confusion[rater], 1e-300))[:, np.maximum(own, 0)]
+        found = found + np.where(own >= 0, seen, 0.0)
+    return found

@@ -19,6 +19,7 @@ from raters.agreement.masks import mask_agreement, with_mean
 from raters.arrays import Array, Flags, Floats, Labels, mean_known
 from raters.confusion import count_triplets
 from raters.rows import Row
+from raters.scores.bootstrap import wilson
 from raters.study.study import Study
 
 NOTABLE = 0.1
@@ -30,7 +31,7 @@ MOST_RATERS = 30
 _LEAST_SHARED = 5  # tasks that two of many raters must have in common to be compared
 _APART = 0.05
 _EQUAL = 0.02
-_FAR = 0.15
+_LEVEL = 0.025  # of wrongly naming any rater of a table
 _NAMED = 3
 
 
@@ -268,19 +269,28 @@ def minority_facts(
 
 
 def troubled(rows: Sequence[Row]) -> dict[str, Any]:
-    """Return raters far below the median of those with enough labels, the lowest first.
+    """Return raters of a table who are clearly below the median rater, the lowest first.
+
+    By their accuracy, if they have one, else by how often they say what most of the others say.
+    Clearly below is whose Wilson interval is, at a level that holds for all of them (Bonferroni).
 
     Example:
         >>> rows = [{"rater": r, "agreement_rest": a, "compared": 50} for r, a in
-        ...         (("ann", 0.9), ("bob", 0.9), ("bot", 0.2))]
+        ...         (("ann", 0.9), ("bob", 0.9), ("cy", 0.8), ("bot", 0.2))]
         >>> [row["rater"] for row in troubled(rows)["low"]]
         ['bot']
     """
-    enough = [r for r in rows if r["agreement_rest"] is not None and r["compared"] >= ENOUGH]
-    middle = float(np.median([r["agreement_rest"] for r in enough])) if enough else 0.0
-    low = [r for r in enough if r["agreement_rest"] < middle - _FAR]
-    low.sort(key=lambda r: float(r["agreement_rest"]))
-    return {"enough": len(enough), "low": low, "middle": middle}
+    from scipy.stats import norm
+
+    known = any("accuracy" in row for row in rows)
+    share, number = ("accuracy", "checked") if known else ("agreement_rest", "compared")
+    judged = [{"rater": row["rater"], "share": row[share], "of": row[number]} for row in rows]
+    enough = [row for row in judged if row["share"] is not None and row["of"] >= ENOUGH]
+    middle = float(np.median([row["share"] for row in enough])) if enough else 0.0
+    z = norm.isf(_LEVEL / max(1, len(enough)))
+    low = [row for row in enough if wilson(row["share"], row["of"], z)[1] < middle]
+    low.sort(key=lambda row: float(row["share"]))
+    return {"enough": len(enough), "low": low, "middle": middle, "known": known}
 
 
 def disputed_tasks(cases: Sequence[Row]) -> dict[str, Any]:
@@ -290,11 +300,13 @@ def disputed_tasks(cases: Sequence[Row]) -> dict[str, Any]:
     return {"known": len(known), "split": len(split), "first": split[:3]}
 
 
-def accuracies(study: Study, truth: Labels) -> list[float | None]:
-    """Return the share of each rater's labels that equal those of the tasks; None without any."""
+def accuracies(study: Study, truth: Labels) -> list[Row]:
+    """Return the share of each rater's labels that equal those of the tasks, and of how many."""
     given, sizes = study.triplets, (len(study.raters), len(study.classes))
     counts = count_triplets(given.task, given.rater, given.label, truth, *sizes)
-    return [float(np.trace(one) / one.sum()) if one.any() else None for one in counts]
+    shares = [float(np.trace(one) / one.sum()) if one.any() else None for one in counts]
+    checked = counts.sum(axis=(1, 2)).astype(int).tolist()
+    return [{"accuracy": a, "checked": n} for a, n in zip(shares, checked, strict=True)]
 
 
 def unusual_shares(study: Study) -> dict[str, Any]:

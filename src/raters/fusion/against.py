@@ -20,6 +20,7 @@ from raters.fusion.read import Refit
 from raters.progress import ordered_map, track
 from raters.rows import Row, known
 from raters.scores.border import DistanceCounts, bin_step, border_counts
+from raters.scores.conventions import defined_mean
 from raters.scores.overlap import drawn_dice, pair_counts
 from raters.study.case import Case
 from raters.study.study import Study
@@ -47,6 +48,7 @@ class Compared:
         flat: Whether cases have two axes: 'pixels', not 'voxels'.
         two: Of two raters, what the consensus is in all cases (one of `KINDS`), or ''.
         pairs: The mean Dice of each pair of raters over classes, `(cases, pairs)`.
+        reference: The mean Dice of the consensus with the reference, `(cases,)`; NaN without one.
     """
 
     cases: tuple[str, ...]
@@ -59,6 +61,7 @@ class Compared:
     flat: bool = True
     two: str = ""
     pairs: Floats | None = None
+    reference: Floats | None = None
     dice_given: Floats | None = None
 
     @property
@@ -110,10 +113,13 @@ def compare(
         agreed = case_agreement(case.id, labels, classes, spacing)
         counted = [pair_counts(consensus, own, classes) for own in labels]
         sized = case.geometry.affine is not None
-        return counted, near, left, sized, with_mean(agreed.dice)[:, -1], two
+        true = math.nan
+        if case.reference is not None:
+            true = defined_mean(drawn_dice(pair_counts(case.reference, consensus, classes))).mean
+        return counted, near, left, sized, with_mean(agreed.dice)[:, -1], two, true
 
     done = track(ordered_map(work, range(len(cases))), len(cases), "comparing", progress)
-    counts, near, left, sized, pairs, two = zip(*done, strict=True)
+    counts, near, left, sized, pairs, two, true = zip(*done, strict=True)
     measured = [counted for counted in near if counted is not None]
     by_target = zip(targets, zip(*measured, strict=True), strict=True)
     total = {name: reduce(add, counted) for name, counted in by_target}
@@ -130,6 +136,7 @@ def compare(
         len(first.shape) < 3,
         next((k for k in KINDS if kinds and all(one[k] for one in kinds)), ""),
         np.array(pairs),
+        np.array(true),
     )
 
 

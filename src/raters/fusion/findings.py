@@ -125,7 +125,7 @@ def fused_rater_rows(study: Study, counts: Ints) -> list[Row]:
             share = row["accuracy"] = float(np.trace(counts[k]) / total)
             row["accuracy_se"] = float(np.sqrt(share * (1 - share) / total))
         if reference is not None:
-            row["accuracy_reference"] = reference[k]
+            row["accuracy_reference"] = reference[k]["accuracy"]
         rows.append(row)
     return rows
 
@@ -233,10 +233,11 @@ def ends_of(rows: Sequence[Row]) -> tuple[Row | None, Row | None]:
 
 
 def least_sure(study: Study, truth: Floats, labelled: Flags, most: int) -> dict[str, str]:
-    """Return the tasks that a consensus is least sure of, with how sure it is."""
+    """Return the tasks that a consensus is least sure of, with its class and how sure it is."""
     sure = np.where(labelled, truth.max(axis=1), np.inf)
     order = [k for k in np.argsort(sure, kind="stable")[:most] if labelled[k]]
-    return {study.cases[k]: sure_words(sure[k]) for k in order}
+    names = study.classes.names
+    return {study.cases[k]: f"{names[truth[k].argmax()]}: {sure_words(sure[k])}" for k in order}
 
 
 def sure_words(share: float) -> str:

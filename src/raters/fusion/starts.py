@@ -13,6 +13,7 @@ than wrong (column dominance, `raters.confusion.matrices`) the most likely is ke
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -49,6 +50,8 @@ MOST_RATERS = 16
 _DRAWS = 5
 _FEW = 0.05
 """Solutions are the same if their labels differ in at most this share of what is disputed."""
+WEAK = re.compile(r"its class number (\d+(?:, \d+)*)")
+"""How notes speak of classes in which raters are wrong more often than right."""
 _EQUAL = 2.0
 """Log-likelihoods that differ by less are equal: no data decide by so little."""
 
@@ -212,8 +215,7 @@ def _notes(rows: list[Row], slack: float, what: str, weak: list[int]) -> list[st
         numbers = ", ".join(map(str, weak))
         notes.append(
             f"from no start does EM end where raters are right more often than wrong in every "
-            f"class: that of '{kept['start']}' was kept, do not rely on its class number {numbers} "
-            "(counted from 0)"
+            f"class: that of '{kept['start']}' was kept, do not rely on its class number {numbers}"
         )
     if not others:
         return notes

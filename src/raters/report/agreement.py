@@ -34,17 +34,22 @@ def agreement_matrix(study: Study, agreement: Agreement) -> Matrix | None:
     if agreement.kind == "segmentation":
         if study.anonymous:
             return _case_bins(np.array([row["dice"] for row in agreement.cases], np.float64))
-        rest = {row["rater"]: row["dice_rest"] or 0.0 for row in of_all(agreement.raters)}
-        names = sorted(study.raters, key=lambda name: rest[name])
-        return _matrix(study, of_all(agreement.pairs), names, "dice", "agreement")
+        pairs = of_all(agreement.pairs)
+        return _matrix(study, pairs, _worst_first(pairs, study.raters, "dice"), "dice", "agreement")
     if study.anonymous:
         return None
     least = least_shared(study)
     names = compared_raters(agreement.pairs, study.raters, least, _MOST_NAMES - 1)
-    rest = {row["rater"]: row["agreement_rest"] or 0.0 for row in agreement.raters}
-    names.sort(key=lambda name: rest[name])
     pairs = [pair for pair in agreement.pairs if pair["cases"] >= least]
+    names = _worst_first(pairs, names, "agreement")
     return _matrix(study, pairs, names, "agreement", "labels")
+
+
+def _worst_first(pairs: Sequence[Row], names: Sequence[str], score: str) -> list[str]:
+    """Sort raters by their mean score with the others; those who cannot be compared come last."""
+    values = pair_matrix(pairs, names, score)
+    np.fill_diagonal(values, np.nan)
+    return [names[k] for k in np.argsort(mean_known(values, axis=1), kind="stable")]
 
 
 def matrix_beside(

@@ -151,6 +151,9 @@ class _Fused:
             mean_number("Dice between raters", pairs, own),
             Number("classes that a minority drew", f"{len(self.few)} of {len(study.classes) - 1}"),
         ]
+        if found.reference is not None and np.isfinite(found.reference).any():
+            right = mean_sums(found.reference)
+            numbers.insert(1, mean_number("Dice with the reference", right, own))
         far = far_cases(found)
         names, anonymous = study.raters if self.two else None, study.anonymous
         # What a vote says without a rater is no reason to act on another method's consensus.
@@ -161,7 +164,13 @@ class _Fused:
         actions = [
             say("act_far", first=[(row["case"], row["dice"]) for row in far[:3]]),
             say("act_follows", anonymous=anonymous, kind=found.two, names=names, **whom),
-            say("act_consensus", minority=self.minority, method=method, anonymous=anonymous),
+            say(
+                "act_consensus",
+                minority=self.minority,
+                method=method,
+                anonymous=anonymous,
+                two=self.two,
+            ),
         ]
         notes = {row["case"]: f"Dice {row['dice']:.2f}" for row in far[:CARDS]}
         cards = picture_cards(study, notes, lambda case: {CONSENSUS: self.masks.read(case)})

@@ -39,7 +39,11 @@ _MOST_LEFT_OUT = 20
 def table_report(study: Study, notes: Sequence[str]) -> Report:
     """Return what a study of class labels shows; `notes` are those of the study."""
     agreement = agree(study)
-    tasks, workers = findings.disputed_tasks(agreement.cases), findings.troubled(agreement.raters)
+    rows = [dict(row) for row in agreement.raters]
+    if study.reference_labels is not None:
+        found = findings.accuracies(study, study.reference_labels)
+        rows = [{**row, **right} for row, right in zip(rows, found, strict=True)]
+    tasks, workers = findings.disputed_tasks(agreement.cases), findings.troubled(rows)
     alpha = agreement.overall[-1]["krippendorff_alpha"]
     short = [
         "" if study.anonymous else say("workers", **workers),
@@ -48,7 +52,7 @@ def table_report(study: Study, notes: Sequence[str]) -> Report:
     ]
     sections = [
         short_section(short, [*agreement.notes, *notes]),
-        *([] if study.anonymous else [_raters(study, agreement)]),
+        *([] if study.anonymous else [_raters(study, rows)]),
         agreement_section(study, agreement, more=_class_confusion(study)),
         tasks_section(study, agreement),
     ]
@@ -59,10 +63,9 @@ def table_report(study: Study, notes: Sequence[str]) -> Report:
         alpha_number(alpha),
         Number("tasks that raters differ on", f"{tasks['split']:,} of {tasks['known']:,}"),
     ]
-    low, middle = workers["low"], workers["middle"]
     actions = [
         say("act_tasks", first=tasks["first"], sure=False),
-        say("act_workers", low=low, middle=middle, anonymous=study.anonymous),
+        say("act_workers", anonymous=study.anonymous, **workers),
         say("act_fuse_table", anonymous=study.anonymous),
     ]
     split = [row["case"] for row in agreement.cases if (row["entropy"] or 0) > 0]
@@ -92,11 +95,7 @@ def _names(study: Study, who: Sequence[str]) -> str:
     return Markup(", ").join([*map(link, who[:_MOST_NAMED]), *more])
 
 
-def _raters(study: Study, agreement: Agreement) -> Section:
-    rows = [dict(row) for row in agreement.raters]
-    if study.reference_labels is not None:
-        found = findings.accuracies(study, study.reference_labels)
-        rows = [{**row, "accuracy": a} for row, a in zip(rows, found, strict=True)]
+def _raters(study: Study, rows: Sequence[Row]) -> Section:
     shares = None
     if len(study.classes) <= _MOST_CLASSES:
         names = findings.with_most({row["rater"]: row["labels"] for row in rows}, study.raters)
@@ -178,6 +177,11 @@ def fused_report(files: FusionFiles, study: Study, notes: Sequence[str]) -> Repo
     labelled = np.bincount(said.task, minlength=len(study)) > 0
     undecided, bare = int(((consensus == MISSING) & labelled).sum()), int((~labelled).sum())
     low, high = ends_of(rows)
+    known = study.reference_labels is not None
+    by_row = "accuracy_reference" if known else "accuracy"
+    told = [{"rater": r["rater"], "accuracy": r[by_row], "checked": r["labels"]} for r in rows]
+    judged = {**findings.troubled(told), "known": known}
+    judged.pop("enough")
     most, least = (changed[0], changed[-1]) if changed else (None, None)
     short: list[str] = [say("undecided", undecided=undecided, bare=bare, tasks=len(study))]
     names = findings.with_most(number, study.raters)
@@ -199,7 +203,7 @@ def fused_report(files: FusionFiles, study: Study, notes: Sequence[str]) -> Repo
             tasks = dict.fromkeys(findings.disputed_tasks(agreement.cases)["first"], "")
     actions = [
         say("act_tasks", first=list(tasks)[:3], sure=truth is not None),
-        say("act_worker", most=most, low=low, anonymous=study.anonymous),
+        say("act_worker", most=most, anonymous=study.anonymous, **judged),
         say("act_labels", undecided=undecided, bare=bare, anonymous=study.anonymous),
     ]
     without_label = Number("tasks without a label", f"{bare:,} of {len(study):,}")

@@ -89,6 +89,7 @@ def performance_section(
     chosen = names[: most_matrices(len(classes))]
     estimated = None if study.anonymous else files.confusion_of(chosen)
     own = normalise(counts[[everybody.index(name) for name in chosen]])
+    doubtful = range(len(classes)) if two else doubtful
     matrices = _matrices(estimated, own, chosen, classes, doubtful, len(everybody))
     measures = None if study.anonymous else _table(files, rows)
     return section("fusion.performance", skills, matrices, measures)
@@ -121,7 +122,8 @@ def _matrices(
     errors = np.array(picked, np.float64)
     errors[:, np.arange(len(classes)), np.arange(len(classes))] = np.nan
     errors[:, list(doubtful)] = np.nan
-    worst, counted, how = None, None, ""
+    worst: tuple[str, str, str, float] | tuple[()] | None = () if len(doubtful) else None
+    counted, how = None, ""
     if own is not None:
         how = "counted" if estimated is None else "estimated"
     if (errors > 0).any():
