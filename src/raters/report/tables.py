@@ -61,9 +61,11 @@ def table_view(
         >>> rows = [{"rater": "ann", "dice": 0.91234, "n": 1200}, {"rater": "bob"}]
         >>> table_view(rows, ["rater", "dice", "n"])["rows"]
         [['ann', ('0.912', 0.91234), ('1,200', 1200.0)], ['bob', None, None]]
+        >>> table_view([{"p": 0.9999, "dice": 0.9999}])["rows"]
+        [[('>0.999', 0.9999), ('1.000', 0.9999)]]
     """
     heads = headings(rows, columns)
-    cells = [[cell(row.get(column)) for column in heads] for row in rows[:MOST_ROWS]]
+    cells = [[cell(row.get(column), column == "p") for column in heads] for row in rows[:MOST_ROWS]]
     opens = [LINKS.get(column, "") for column in heads]
     data = {"columns": list(heads.values()), "links": opens, "rows": cells, "shown": SHOWN_ROWS}
     return {
@@ -76,8 +78,8 @@ def table_view(
     }
 
 
-def cell(value: object) -> Cell:
-    """Return one cell."""
+def cell(value: object, sure: bool = False) -> Cell:
+    """Return one cell; `sure` is how sure something is, and never wholly."""
     if isinstance(value, np.ndarray | np.generic):
         value = value.tolist()
     if value is None or (isinstance(value, float) and np.isnan(value)):
@@ -85,7 +87,7 @@ def cell(value: object) -> Cell:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, Real) and np.isfinite(float(value)):
-        return _number(value), float(value)
+        return ">0.999" if sure and 0.9995 <= float(value) < 1 else _number(value), float(value)
     if isinstance(value, list | tuple):
         return ", ".join(shown_value(part) for part in value)
     return str(value)
@@ -95,10 +97,8 @@ def shown_value(value: object) -> str:
     """Return a value as text.
 
     Example:
-        >>> shown_value(0.5), shown_value(None), shown_value(1234)
-        ('0.500', '–', '1,234')
-        >>> shown_value(1e-9), shown_value(0.99999), shown_value(1.0)
-        ('<0.0001', '>0.999', '1.000')
+        >>> shown_value(0.5), shown_value(None), shown_value(1234), shown_value(1e-9)
+        ('0.500', '–', '1,234', '<0.0001')
     """
     one = cell(value)
     if one is None:
@@ -120,8 +120,6 @@ def _number(value: Real) -> str:
         return f"{number:,.0f}"
     if 0 < abs(number) < _LEAST:
         return f"<{_LEAST}" if number > 0 else f">-{_LEAST}"
-    if 0.9995 <= number < 1:
-        return ">0.999"
     if 0 < abs(number) < 0.01:
         return f"{number:.4f}"
     return f"{number:.3f}" if abs(number) < 10 else f"{number:.1f}"
