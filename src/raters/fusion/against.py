@@ -40,7 +40,7 @@ class Compared:
         counts: Voxels by case, rater, class of the consensus and class of the rater,
             `(cases, raters, L, L)`.
         borders: Counts by distance to the border, by class; 'all' for all foreground.
-        unit: Of the distances: 'mm' or 'pixels'.
+        unit: Of the distances: 'mm', 'pixels' or 'voxels'.
         bordered: On how many cases distances were measured.
         left_dice: Dice of the consensus with and without a rater, `(cases, raters)`; of a sample.
         left_change: The relative change of volume without a rater.
@@ -129,7 +129,7 @@ def compare(
         tuple(cases),
         np.array(counts, np.int64).reshape(-1, raters, classes, classes),
         total,
-        "mm" if any(sized) else "pixels",
+        "mm" if any(sized) else "pixels" if len(first.shape) < 3 else "voxels",
         len(measured),
         scores[:, 0],
         scores[:, 1],

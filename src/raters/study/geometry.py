@@ -80,14 +80,14 @@ class Geometry:
 
     @property
     def volume_unit(self) -> str:
-        """The unit of volumes: mm³ (mm² of flat grids), or pixels where the file does not say.
+        """The unit of volumes: mm³ (mm² of flat grids); pixels or voxels where no file says it.
 
         Example:
             >>> Geometry((4, 4), np.diag([0.5, 0.5, 1.0])).volume_unit
             'mm²'
         """
         if self.affine is None:
-            return "pixels"
+            return "pixels" if len(self.shape) < 3 else "voxels"
         return {2: "mm²", 3: "mm³"}.get(len(self.shape), "mm")
 
     @property
