@@ -13,8 +13,7 @@ from raters.fusion.superpixels import region_graph
 from raters.methods.base import Batch, HeldOut, NetworkMethod, Step
 from raters.methods.mask_options import CycleMixOptions
 from raters.methods.phases import generator_of
-from raters.methods.supervised import of_each
-from raters.methods.targets import cross_entropy, mean_label
+from raters.methods.targets import cross_entropy, mean_label, of_each
 
 BLOCKS = (2, 4, 8, 16)
 """Along each axis, of the mask that two images are mixed by; one of these is drawn for a batch."""
@@ -47,14 +46,11 @@ class CycleMix(NetworkMethod):
 
     options: CycleMixOptions
 
-    def _log_truth(self, image: Tensor) -> Tensor:
-        return self.network.log_truth(image)
-
     def step(self, batch: Batch) -> Step:
         """Return the sum of the four losses."""
         image = batch["image"].detach().requires_grad_()
         target = mean_label(batch["labels"], self.task.num_classes)
-        log_truth = self._log_truth(image)
+        log_truth = self.network.log_truth(image)
         plain, known = self._marked(log_truth, target)
         draws = generator_of("mix", self.seed, self.epoch, *batch["case"].tolist())
         (slope,) = torch.autograd.grad(plain, image, retain_graph=True)
@@ -65,7 +61,7 @@ class CycleMix(NetworkMethod):
         def mix(values: Tensor) -> Tensor:
             return (first * values + (1 - first) * values[order]) * seen
 
-        mixed = self._log_truth(mix(image.detach()))
+        mixed = self.network.log_truth(mix(image.detach()))
         beside, _ = self._marked(mixed, mix(target))
         truth = log_truth.exp()
         terms = {
@@ -85,9 +81,7 @@ class CycleMix(NetworkMethod):
 
     def held_out(self, batch: Batch) -> HeldOut:
         """Return the cross entropy with all marks."""
-        log_truth = self._log_truth(batch["image"])
-        even = torch.ones_like(self.class_weights)
-        return HeldOut(*of_each(log_truth, batch["labels"], even), log_truth.exp())
+        return self.held_out_entropy(batch["image"], batch["labels"], of_each)
 
 
 def mixing_masks(saliency: Tensor, order: Tensor, draws: torch.Generator) -> Tensor:

@@ -10,12 +10,12 @@ from torch import Tensor
 
 from raters.distributed import summed
 from raters.errors import RatersError
-from raters.methods.base import Batch, HeldOut, Step, Task, mean_step
+from raters.methods.base import Batch, HeldOut, Step, Task
 from raters.methods.counting import count_labels
 from raters.methods.options import EMOptions, GemOptions
 from raters.methods.phases import Snapshot
 from raters.methods.supervised import SupervisedMethod
-from raters.methods.targets import cross_entropy, mean_label, over_pixels
+from raters.methods.targets import mean_label, over_pixels
 from raters.rater_models import SharedConfusion, log_column, posterior, sum_and_count
 from raters.study.classes import MISSING
 from raters.wording import many
@@ -130,7 +130,7 @@ class EMMethod(SupervisedMethod):
                 known = (batch["labels"] != MISSING).any(1, keepdim=True)
                 target = self.target_of(batch) * known
         log_truth = self.network.log_truth(batch["image"])
-        return mean_step(*cross_entropy(log_truth, target, self.class_weights))
+        return self.entropy_step(log_truth, target)
 
     def held_out(self, batch: Batch) -> HeldOut:
         """Return the likelihood of the raters' labels, and the matrices."""

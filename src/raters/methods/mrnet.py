@@ -10,17 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import one_hot
 
-from raters.methods.base import (
-    Asked,
-    Batch,
-    HeldOut,
-    Maps,
-    NetworkMethod,
-    Step,
-    Task,
-    as_key,
-    number_of,
-)
+from raters.methods.base import Asked, Batch, HeldOut, Maps, NetworkMethod, Step, Task
 from raters.methods.options import MethodOptions
 from raters.methods.separate import OfLabelled
 from raters.methods.targets import cross_entropy, mean_label, soft_entropy
@@ -152,7 +142,7 @@ class MRNet(OfLabelled, NetworkMethod):
 
     def as_rater(self, image: Tensor, rater: int) -> Tensor:
         """Return what a rater would draw, from the prediction of equal weights."""
-        return self.maps(image, Asked((rater,)))[as_key(self.task, rater)]
+        return self.maps(image, Asked((rater,)))[self.task.as_key(rater)]
 
     def maps(self, image: Tensor, asked: Asked, latents: Sequence[Tensor] = ()) -> Maps:
         """Return the truth and what some raters would draw; the network looks once."""
@@ -165,8 +155,8 @@ class MRNet(OfLabelled, NetworkMethod):
         found = {"truth": said.final.exp()}
         if asked.raters:
             raters = (said if weights is even else self._said(features, even)).raters.exp()
-            numbers = [number_of(self.task, rater) for rater in asked.raters]
-            found |= {as_key(self.task, number): raters[:, number] for number in numbers}
+            numbers = [self.task.number_of(rater) for rater in asked.raters]
+            found |= {self.task.as_key(number): raters[:, number] for number in numbers}
         return found | self.sampled(image, asked, latents)
 
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from raters.errors import RatersError
-from raters.methods.base import Asked, Batch, HeldOut, Maps, Step, Task, as_key, number_of
+from raters.methods.base import Asked, Batch, HeldOut, Maps, Step, Task
 from raters.methods.mask_options import PrismOptions
 from raters.methods.prism_confidence import (
     EVEN,
@@ -257,7 +257,7 @@ class Prism(OfLabelled):
         raters = turns[-1].raters
         found = {"truth": turns[-1 if given is None else 0].truth}
         for rater in asked.raters:
-            found[as_key(self.task, rater)] = raters.said[:, number_of(self.task, rater)]
+            found[self.task.as_key(rater)] = raters.said[:, self.task.number_of(rater)]
         if asked.confusion and raters.log_matrix is not None:
             found["confusion"] = raters.log_matrix.exp()
         if asked.recurrences:

@@ -9,17 +9,7 @@ from torch import Tensor, nn
 from torch.nn.functional import one_hot
 from torch.optim.lr_scheduler import CosineAnnealingLR
 
-from raters.methods.base import (
-    Asked,
-    Batch,
-    HeldOut,
-    Maps,
-    Step,
-    Task,
-    as_key,
-    mean_step,
-    number_of,
-)
+from raters.methods.base import Asked, Batch, HeldOut, Maps, Step, Task, mean_step
 from raters.methods.options import WdnOptions
 from raters.methods.phases import MakeOptimiser, Optimiser
 from raters.methods.separate import OfLabelled
@@ -198,7 +188,7 @@ class WeightedDoctorNet(OfLabelled):
             weights = torch.tensor(asked.weights, device=image.device)
         found = {"truth": _mean(heads, weights / weights.sum())}
         for rater in asked.raters:
-            found[as_key(self.task, rater)] = heads[:, number_of(self.task, rater)].exp()
+            found[self.task.as_key(rater)] = heads[:, self.task.number_of(rater)].exp()
         return found | self.sampled(image, asked, latents)
 
 
