@@ -26,6 +26,7 @@ class SupervisedMethod(NetworkMethod):
     """Trains the truth network by cross entropy with a target."""
 
     answers = frozenset({"truth", "as_rater", "confusion"})
+    not_extended = ""  # matrices of new raters can always be counted
     has_targets = True
     counts_raters = True  # against targets, or against what the trained model predicts
     rater_matrices: Tensor
@@ -36,11 +37,6 @@ class SupervisedMethod(NetworkMethod):
             (len(task.raters), task.num_classes, task.num_classes), 1 / task.num_classes
         )
         self.register_buffer("rater_matrices", even)
-
-    @property
-    def not_extended(self) -> str:
-        """Matrices of new raters can always be counted."""
-        return ""
 
     def joined(self, new: Method) -> dict[str, Tensor]:
         """Return the matrices of both."""

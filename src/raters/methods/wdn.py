@@ -43,6 +43,8 @@ class WeightedDoctorNet(OfLabelled):
     """
 
     answers = frozenset({"truth", "as_rater", "weights"})
+    # Weights are shares of a whole.
+    not_extended = "the weights of all raters are learnt together: train again"
     options: WdnOptions
 
     def __init__(self, task: Task, options: WdnOptions) -> None:
@@ -52,11 +54,6 @@ class WeightedDoctorNet(OfLabelled):
         self.network.head = pointwise(features, raters * task.num_classes, task.spatial_dims)
         self.averaging = nn.Parameter(torch.zeros(raters))
         self._averages = False
-
-    @property
-    def not_extended(self) -> str:
-        """Weights are shares of a whole."""
-        return "the weights of all raters are learnt together: train again"
 
     @property
     def head_epochs(self) -> int:
