@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import torch
 from torch import Tensor
@@ -102,7 +104,8 @@ def mixing_masks(saliency: Tensor, order: Tensor, draws: torch.Generator) -> Ten
     number = BLOCKS[int(torch.randint(len(BLOCKS), (1,), generator=draws))]
     sides = [min(number, side) for side in space]
     shares = np.random.default_rng(draws.initial_seed() % 2**63).beta(ALPHA, ALPHA, len(saliency))
-    pooled = _pooled(saliency.unsqueeze(1), sides).double().flatten(1)
+    pool: Callable[..., Tensor] = getattr(functional, f"adaptive_avg_pool{len(sides)}d")
+    pooled = pool(saliency.unsqueeze(1), sides).double().flatten(1)
     coarse = (pooled / pooled.mean(1, keepdim=True).clamp(min=1e-30)).cpu().numpy()
     graph = region_graph(np.arange(np.prod(sides)).reshape(sides))
     weights = SMOOTH * graph.lengths
@@ -112,13 +115,6 @@ def mixing_masks(saliency: Tensor, order: Tensor, draws: torch.Generator) -> Ten
     ]
     blocks = torch.from_numpy(np.stack(masks)).float().view(len(saliency), 1, *sides)
     return functional.interpolate(blocks, size=space, mode="nearest")
-
-
-def _pooled(values: Tensor, sides: list[int]) -> Tensor:
-    """Return the means of blocks, of images or volumes."""
-    if len(sides) == 2:
-        return functional.adaptive_avg_pool2d(values, (sides[0], sides[1]))
-    return functional.adaptive_avg_pool3d(values, (sides[0], sides[1], sides[2]))
 
 
 def block_costs(first: Floats, second: Floats, share: float) -> Floats:

@@ -33,9 +33,8 @@ class SupervisedMethod(NetworkMethod):
 
     def __init__(self, task: Task, options: MethodOptions) -> None:
         super().__init__(task, options)
-        even = torch.full(
-            (len(task.raters), task.num_classes, task.num_classes), 1 / task.num_classes
-        )
+        raters, classes = len(task.raters), task.num_classes
+        even = torch.full((raters, classes, classes), 1 / classes)
         self.register_buffer("rater_matrices", even)
 
     def joined(self, new: Method) -> dict[str, Tensor]:
@@ -66,9 +65,8 @@ class SupervisedMethod(NetworkMethod):
 
     def confusion(self, image: Tensor) -> Tensor:
         """Return the raters' matrices against the targets, the same for all images."""
-        space = (1,) * self.task.spatial_dims
-        found: Tensor = self.rater_matrices
-        return found.view(1, *found.shape, *space).to(image)
+        found = self.rater_matrices
+        return found.view(1, *found.shape, *(1,) * self.task.spatial_dims).to(image)
 
     def as_rater(self, image: Tensor, rater: int) -> Tensor:
         """Return the truth through the rater's matrix."""
