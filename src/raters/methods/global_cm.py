@@ -32,11 +32,9 @@ class GlobalCM(ConfusionMethod):
     options: GlobalOptions
 
     def rater_model(self) -> RaterModel:
-        """Make one matrix per rater."""
-        return self._matrices_of(len(self.task.raters))
-
-    def _matrices_of(self, raters: int) -> RaterModel:
+        """Make one matrix per rater, or one for all."""
         options = self.options
+        raters = 1 if self.shares_matrix else len(self.task.raters)
         return GlobalRaters(
             raters, self.task.num_classes, options.init_accuracy, options.positivity, options.start
         )
@@ -58,10 +56,6 @@ class SingleCM(GlobalCM):
 
     options: SingleOptions
     shares_matrix = True
-
-    def rater_model(self) -> RaterModel:
-        """Make one matrix for all."""
-        return self._matrices_of(1)
 
     def step(self, batch: Batch) -> Step:
         """Return the loss of every label, or of the vote."""
