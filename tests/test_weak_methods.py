@@ -408,7 +408,7 @@ def test_the_loss_of_cycle_mix_is_that_of_a_loop() -> None:
     batch = batch_of(study)
     step = method.step(batch)
     image = batch["image"].clone().requires_grad_()
-    log_truth = method._log_truth(image)
+    log_truth = method.network.log_truth(image)
     labels = batch["labels"][:, 0]
     weights = [0.5, 2.0]
     marked = [tuple(place) for place in np.argwhere(labels.numpy() >= 0)]
@@ -429,7 +429,7 @@ def test_the_loss_of_cycle_mix_is_that_of_a_loop() -> None:
             expected[b, :, y, x] = truth[source, :, y, x]
             if labels[source, y, x] >= 0:
                 target[b, labels[source, y, x], y, x] = 1
-    other = method._log_truth(torch.from_numpy(mixed)[:, None]).detach().numpy()
+    other = method.network.log_truth(torch.from_numpy(mixed)[:, None]).detach().numpy()
     places = np.argwhere(target.sum(1) > 0)
     beside = np.mean(
         [

@@ -127,30 +127,26 @@ def read_idx(path: Path, ndim: int) -> NDArray[np.uint8]:
     return np.frombuffer(content, np.uint8, offset=header).reshape(shape)
 
 
-_LAYOUT = """
-SOURCE/  (or SOURCE/MNIST/raw/)
-  train-images-idx3-ubyte.gz   60,000 images; each file also unpacked, without .gz
-  train-labels-idx1-ubyte.gz
-  t10k-images-idx3-ubyte.gz    10,000 images
-  t10k-labels-idx1-ubyte.gz
-"""
-_CITATION = (
-    "Y. LeCun, L. Bottou, Y. Bengio, P. Haffner: Gradient-based learning applied to document "
-    "recognition. Proceedings of the IEEE 86(11), 1998."
-)
-_FETCHED = tuple(Download(f"{_MIRROR}/{f}", f, f"md5:{md5}", size) for f, md5, size in _DOWNLOADS)
-
 MNIST = Dataset(
     name="mnist",
     title="MNIST handwritten digits",
     raters="none (true class only: simulate raters)",
     licence="CC BY-SA 3.0",
-    citation=_CITATION,
-    layout=_LAYOUT,
+    citation=(
+        "Y. LeCun, L. Bottou, Y. Bengio, P. Haffner: Gradient-based learning applied to document "
+        "recognition. Proceedings of the IEEE 86(11), 1998."
+    ),
+    layout="""
+SOURCE/  (or SOURCE/MNIST/raw/)
+  train-images-idx3-ubyte.gz   60,000 images; each file also unpacked, without .gz
+  train-labels-idx1-ubyte.gz
+  t10k-images-idx3-ubyte.gz    10,000 images
+  t10k-labels-idx1-ubyte.gz
+""",
     where=f"{_MIRROR}/ (a mirror of yann.lecun.com/exdb/mnist)",
     read=read_classes,
     form="packed",
-    downloads=_FETCHED,
+    downloads=tuple(Download(f"{_MIRROR}/{f}", f, f"md5:{d}", size) for f, d, size in _DOWNLOADS),
 )
 MASKS = replace(
     MNIST,

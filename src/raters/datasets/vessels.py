@@ -136,26 +136,23 @@ def _study(
     return Study(backend, index, (), about=about, _classes=classes)
 
 
-_CITATION = (
-    "J. I. Orlando, J. Barbosa Breda, K. van Keer, M. B. Blaschko, P. J. Blanco, C. A. Bulant: "
-    "Towards a glaucoma risk index based on simulated hemodynamics from fundus images. MICCAI 2018."
-)
-_LAYOUT = """
-SOURCE/
-  images/                 15.png, ...: 22 images of 22 patients
-  vessel-segmentations/   15.png, ...: 0 and 255                          (les-av)
-  arteries-and-veins/     15.png, ...: red, blue, green, white on black   (les-av-kinds)
-"""
-_WHERE = "https://figshare.com/articles/dataset/LES-AV_dataset/11857698"
-
 LES_AV = Dataset(
     name="les-av",
     title="LES-AV fundus images with vessels",
     raters="none (reference only: simulate raters or derive coarse labels)",
     licence="scientific use, with citation",
-    citation=_CITATION,
-    layout=_LAYOUT,
-    where=_WHERE,
+    citation=(
+        "J. I. Orlando, J. Barbosa Breda, K. van Keer, M. B. Blaschko, P. J. Blanco, C. A. Bulant: "
+        "Towards a glaucoma risk index based on simulated hemodynamics from fundus images. MICCAI "
+        "2018."
+    ),
+    layout="""
+SOURCE/
+  images/                 15.png, ...: 22 images of 22 patients
+  vessel-segmentations/   15.png, ...: 0 and 255                          (les-av)
+  arteries-and-veins/     15.png, ...: red, blue, green, white on black   (les-av-kinds)
+""",
+    where="https://figshare.com/articles/dataset/LES-AV_dataset/11857698",
     read=read_vessels,
     form="canonical",
 )

@@ -6,10 +6,9 @@ import torch
 from torch import Tensor
 
 from raters.distributed import summed
-from raters.methods.base import Batch, Step, Task, mean_step
+from raters.methods.base import Batch, Step, Task
 from raters.methods.counting import CountedRaters, CountingMethod
 from raters.methods.options import AggNetOptions
-from raters.methods.targets import cross_entropy
 from raters.rater_models import Seen, posterior
 from raters.study.classes import MISSING
 
@@ -49,7 +48,7 @@ class AggNet(CountingMethod):
 
     def start_counts(self, batch: Batch) -> Tensor:
         """Return the posterior under the matrices at their start; count where raters differ."""
-        found = self._aggregated(self._look_at(batch), batch)
+        found = self._aggregated(self.network.log_truth(batch["image"]), batch)
         if self.disputed is not None:
             self._first = self._first + self._counted(batch, found * _differ(batch["labels"]))
         return found
@@ -70,7 +69,7 @@ class AggNet(CountingMethod):
 
     def fused(self, batch: Batch) -> Tensor:
         """Return q; the network's truth where nobody labelled."""
-        log_truth = self._look_at(batch)
+        log_truth = self.network.log_truth(batch["image"])
         return posterior(log_truth, self._columns(log_truth, batch))
 
     def _columns(self, log_truth: Tensor, batch: Batch) -> Tensor:
@@ -80,9 +79,6 @@ class AggNet(CountingMethod):
             return seen.log_column
         differ = _differ(labels).unsqueeze(2)
         return torch.where(differ, self.disputed(log_truth).see(labels).log_column, seen.log_column)
-
-    def _look_at(self, batch: Batch) -> Tensor:
-        return self.network.log_truth(batch["image"])
 
     @torch.no_grad()
     def _aggregated(self, log_truth: Tensor, batch: Batch) -> Tensor:
@@ -94,10 +90,10 @@ class AggNet(CountingMethod):
         """Return the cross entropy with the aggregated labels, and count them."""
         if self.raters.held:
             return super().step(batch)
-        log_truth = self._look_at(batch)
+        log_truth = self.network.log_truth(batch["image"])
         target = self._aggregated(log_truth, batch)
         self.count_batch(batch, target)
-        return mean_step(*cross_entropy(log_truth, target, self.class_weights))
+        return self.entropy_step(log_truth, target)
 
 
 def _differ(labels: Tensor) -> Tensor:

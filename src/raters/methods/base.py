@@ -13,7 +13,7 @@ from raters.errors import RatersError
 from raters.methods.options import MethodOptions
 from raters.methods.phases import Batch as Batch
 from raters.methods.phases import Training, generator_of
-from raters.methods.targets import Target
+from raters.methods.targets import Target, cross_entropy
 from raters.study.annotations import Annotation
 
 if TYPE_CHECKING:
@@ -55,6 +55,14 @@ class Task:
     channels: int = 1
     annotations: tuple[Annotation, ...] = ()
     unlabelled: tuple[str, ...] = ()
+
+    def number_of(self, rater: str | int) -> int:
+        """Return the position of a rater."""
+        return self.raters.index(rater) if isinstance(rater, str) else rater
+
+    def as_key(self, rater: str | int) -> str:
+        """Return the name of the map of a rater's labels."""
+        return f"as:{self.raters[self.number_of(rater)]}"
 
 
 class Step(NamedTuple):
@@ -325,7 +333,7 @@ class Method(Training):
         refuse_unanswered(type(self).__name__, self.answers, asked)
         found = {"truth": self._asked_truth(image, asked)}
         for rater in asked.raters:
-            found[as_key(self.task, rater)] = self.as_rater(image, number_of(self.task, rater))
+            found[self.task.as_key(rater)] = self.as_rater(image, self.task.number_of(rater))
         if asked.confusion:
             found["confusion"] = self.confusion(image)
         return found | self.sampled(image, asked, latents)
@@ -360,16 +368,6 @@ class Method(Training):
         return {f"sample:{k}": sample(noise.to(image.device)) for k, noise in each}
 
 
-def number_of(task: Task, rater: str | int) -> int:
-    """Return the position of a rater."""
-    return task.raters.index(rater) if isinstance(rater, str) else rater
-
-
-def as_key(task: Task, rater: str | int) -> str:
-    """Return the name of the map of a rater's labels."""
-    return f"as:{task.raters[number_of(task, rater)]}"
-
-
 def draw_latents(method: Method, asked: Asked, cases: Sequence[str]) -> list[Tensor]:
     """Draw the noise of all samples of some cases: a list of samples, each `(cases, ...)`.
 
@@ -380,6 +378,10 @@ def draw_latents(method: Method, asked: Asked, cases: Sequence[str]) -> list[Ten
         torch.stack([method.draw_latent(generator_of(asked.seed, case, k)) for case in cases])
         for k in range(asked.samples)
     ]
+
+
+Entropy = Callable[[Tensor, Tensor, Tensor], tuple[Tensor, Tensor]]
+"""Takes `log p(t | x)`, a target and the weights of classes; gives a sum and how many it is of."""
 
 
 class NetworkMethod(Method):
@@ -397,3 +399,17 @@ class NetworkMethod(Method):
         """Return `p(t | x)`, `(batch, classes, *space)`."""
         logits: Tensor = self.network(image)[1]
         return logits.softmax(1)
+
+    def entropy_step(
+        self, log_truth: Tensor, target: Tensor, entropy: Entropy = cross_entropy
+    ) -> Step:
+        """Return the step of a cross entropy with a target: `cross_entropy`, or `of_each` label."""
+        return mean_step(*entropy(log_truth, target, self.class_weights))
+
+    def held_out_entropy(
+        self, image: Tensor, target: Tensor, entropy: Entropy = cross_entropy
+    ) -> HeldOut:
+        """Return a cross entropy with a target on held-out cases; all classes weigh alike."""
+        log_truth = self.network.log_truth(image)
+        loss, count = entropy(log_truth, target, torch.ones_like(self.class_weights))
+        return HeldOut(loss, count, log_truth.exp())

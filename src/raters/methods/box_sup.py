@@ -25,7 +25,7 @@ from raters.methods.base import Batch, HeldOut, Task
 from raters.methods.mask_options import BoxSupOptions
 from raters.methods.phases import generator_of
 from raters.methods.region_method import RegionMethod, image_of, labels_at
-from raters.methods.targets import Target, cross_entropy
+from raters.methods.targets import Target
 from raters.study.classes import MISSING
 
 if TYPE_CHECKING:
@@ -151,10 +151,8 @@ class BoxSup(RegionMethod):
 
         The labels themselves say background alone: they would choose a network that finds nothing.
         """
-        log_truth = self.network.log_truth(batch["image"])
         target = labels_at(self.first, batch["row"], batch["regions"])
-        loss, count = cross_entropy(log_truth, target, torch.ones_like(self.class_weights))
-        return HeldOut(loss, count, log_truth.exp())
+        return self.held_out_entropy(batch["image"], target)
 
 
 def boxes_of(labels: Array, case: str, annotations: tuple[str, ...] = ()) -> Ints:

@@ -17,7 +17,6 @@ from raters.methods.pixel_cm import PixelCM
 from raters.methods.targets import Target
 from raters.rater_models import RaterModel, pixel_weights
 from raters.rater_models.complement import CoarseRaters
-from raters.rater_models.models import Compares
 from raters.study.classes import MISSING
 
 if TYPE_CHECKING:
@@ -62,20 +61,12 @@ class Coarse(PixelCM):
 
     def rater_model(self) -> RaterModel:
         """Make a head on the network's features, and a transition of each rater."""
-        options = self.options
-        compares: Compares = "own" if options.prior_to == "own" else "start"
         return CoarseRaters(
             len(self.task.raters),
-            self.task.num_classes,
-            self.network.backbone.features,
-            self.task.spatial_dims,
-            self._negative,
-            self._trusted,
-            options.transition,
-            init_accuracy=options.init_accuracy,
-            compares=compares if options.prior > 0 else None,
-            positivity=options.positivity,
-            network=self.annotator_network(),
+            negative=self._negative,
+            trusted=self._trusted,
+            excludes=self.options.transition,
+            **self.of_head(),
         )
 
     def label_weights(self, labels: Tensor) -> Tensor:

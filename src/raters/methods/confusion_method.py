@@ -9,21 +9,9 @@ from typing import TYPE_CHECKING, cast
 import torch
 from torch import Tensor, nn
 
-from raters.methods.base import (
-    Asked,
-    Batch,
-    HeldOut,
-    Maps,
-    Method,
-    NetworkMethod,
-    Step,
-    Task,
-    as_key,
-    mean_step,
-    number_of,
-)
+from raters.methods.base import Asked, Batch, HeldOut, Maps, Method, NetworkMethod, Step, Task
 from raters.methods.options import ConfusionOptions
-from raters.methods.targets import FusedLabels, Target, cross_entropy, majority, over_pixels
+from raters.methods.targets import FusedLabels, Target, majority, over_pixels
 from raters.rater_models import (
     RaterModel,
     negative_log_likelihood,
@@ -143,13 +131,7 @@ class ConfusionMethod(NetworkMethod):
         """Add to a step what is known of the truth beside the labels; nothing by default."""
         return step
 
-    def _trace(
-        self,
-        confusion: Confusion,  # noqa: ARG002
-        seen: Seen,
-        labels: Tensor,
-        truth: Tensor,
-    ) -> Tensor:
+    def _trace(self, confusion: Confusion, seen: Seen, labels: Tensor, truth: Tensor) -> Tensor:  # noqa: ARG002
         """Return the trace term."""
         over = cast(TraceOver, self.options.trace_over)  # 'listing' was taken before
         return trace_term(seen.log_diagonal, labels, truth, over)
@@ -171,8 +153,7 @@ class ConfusionMethod(NetworkMethod):
             target = batch["target"]
         else:
             target = majority(batch["labels"], self.task.num_classes)
-        found = mean_step(*cross_entropy(log_truth, target, self.class_weights))
-        return self.penalised(found, log_truth, batch)
+        return self.penalised(self.entropy_step(log_truth, target), log_truth, batch)
 
     @property
     def prior(self) -> float:
@@ -217,7 +198,7 @@ class ConfusionMethod(NetworkMethod):
 
     def as_rater(self, image: Tensor, rater: int) -> Tensor:
         """Return what a rater would say of the image."""
-        return self.maps(image, Asked((rater,)))[as_key(self.task, rater)]
+        return self.maps(image, Asked((rater,)))[self.task.as_key(rater)]
 
     def maps(self, image: Tensor, asked: Asked, latents: Sequence[Tensor] = ()) -> Maps:
         """Return the truth, what some raters would say, and the matrices, from one look."""
@@ -226,8 +207,8 @@ class ConfusionMethod(NetworkMethod):
         if asked.raters:
             confusion = self._confusion(image, features)
             for rater in asked.raters:
-                number = number_of(self.task, rater)
-                found[as_key(self.task, rater)] = confusion.as_rater(found["truth"], number)
+                number = self.task.number_of(rater)
+                found[self.task.as_key(rater)] = confusion.as_rater(found["truth"], number)
         if asked.confusion:
             found["confusion"] = self._matrices(image, features)
         return found | self.sampled(image, asked, latents)

@@ -15,6 +15,9 @@ from raters.methods.targets import over_pixels
 from raters.rater_models import RaterModel, SharedConfusion, near_identity_logits
 from raters.study.classes import MISSING
 
+IN_TURNS = "network and matrices are found in turns: train again"
+"""Why no rater can be added: the network learnt from what the matrices say."""
+
 
 def count_labels(
     truth: Tensor, labels: Tensor, number: int, raters: Tensor | None = None
@@ -100,16 +103,12 @@ class CountingMethod(ConfusionMethod):
 
     options: CountedOptions
     raters: CountedRaters
+    not_extended = IN_TURNS
 
     def rater_model(self) -> CountedRaters:
         """Make matrices without any counts."""
         sizes = len(self.task.raters), self.task.num_classes
         return CountedRaters(*sizes, self.options.init_accuracy, self.options.smoothing)
-
-    @property
-    def not_extended(self) -> str:
-        """The network learnt from what the matrices say."""
-        return "network and matrices are found in turns: train again"
 
     def needs_pass(self, epoch: int) -> bool:
         """Return whether the warm-up is over."""

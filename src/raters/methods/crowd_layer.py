@@ -36,6 +36,7 @@ class CrowdLayer(NetworkMethod):
     """
 
     answers = frozenset({"truth", "as_rater", "confusion"})
+    not_extended = ""  # each rater has a layer of their own
     options: CrowdLayerOptions
 
     def __init__(self, task: Task, options: CrowdLayerOptions) -> None:
@@ -51,11 +52,6 @@ class CrowdLayer(NetworkMethod):
     def matrix_parameters(self) -> list[nn.Parameter]:
         """Return weights and biases: all pixels share them."""
         return [self.weights] if self.biases is None else [self.weights, self.biases]
-
-    @property
-    def not_extended(self) -> str:
-        """Each rater has a layer of their own."""
-        return ""
 
     def joined(self, new: Method) -> dict[str, Tensor]:
         """Return the layers of both."""

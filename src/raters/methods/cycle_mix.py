@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import torch
 from torch import Tensor
@@ -13,8 +15,7 @@ from raters.fusion.superpixels import region_graph
 from raters.methods.base import Batch, HeldOut, NetworkMethod, Step
 from raters.methods.mask_options import CycleMixOptions
 from raters.methods.phases import generator_of
-from raters.methods.supervised import of_each
-from raters.methods.targets import cross_entropy, mean_label
+from raters.methods.targets import cross_entropy, mean_label, of_each
 
 BLOCKS = (2, 4, 8, 16)
 """Along each axis, of the mask that two images are mixed by; one of these is drawn for a batch."""
@@ -47,14 +48,11 @@ class CycleMix(NetworkMethod):
 
     options: CycleMixOptions
 
-    def _log_truth(self, image: Tensor) -> Tensor:
-        return self.network.log_truth(image)
-
     def step(self, batch: Batch) -> Step:
         """Return the sum of the four losses."""
         image = batch["image"].detach().requires_grad_()
         target = mean_label(batch["labels"], self.task.num_classes)
-        log_truth = self._log_truth(image)
+        log_truth = self.network.log_truth(image)
         plain, known = self._marked(log_truth, target)
         draws = generator_of("mix", self.seed, self.epoch, *batch["case"].tolist())
         (slope,) = torch.autograd.grad(plain, image, retain_graph=True)
@@ -65,7 +63,7 @@ class CycleMix(NetworkMethod):
         def mix(values: Tensor) -> Tensor:
             return (first * values + (1 - first) * values[order]) * seen
 
-        mixed = self._log_truth(mix(image.detach()))
+        mixed = self.network.log_truth(mix(image.detach()))
         beside, _ = self._marked(mixed, mix(target))
         truth = log_truth.exp()
         terms = {
@@ -85,9 +83,7 @@ class CycleMix(NetworkMethod):
 
     def held_out(self, batch: Batch) -> HeldOut:
         """Return the cross entropy with all marks."""
-        log_truth = self._log_truth(batch["image"])
-        even = torch.ones_like(self.class_weights)
-        return HeldOut(*of_each(log_truth, batch["labels"], even), log_truth.exp())
+        return self.held_out_entropy(batch["image"], batch["labels"], of_each)
 
 
 def mixing_masks(saliency: Tensor, order: Tensor, draws: torch.Generator) -> Tensor:
@@ -108,7 +104,8 @@ def mixing_masks(saliency: Tensor, order: Tensor, draws: torch.Generator) -> Ten
     number = BLOCKS[int(torch.randint(len(BLOCKS), (1,), generator=draws))]
     sides = [min(number, side) for side in space]
     shares = np.random.default_rng(draws.initial_seed() % 2**63).beta(ALPHA, ALPHA, len(saliency))
-    pooled = _pooled(saliency.unsqueeze(1), sides).double().flatten(1)
+    pool: Callable[..., Tensor] = getattr(functional, f"adaptive_avg_pool{len(sides)}d")
+    pooled = pool(saliency.unsqueeze(1), sides).double().flatten(1)
     coarse = (pooled / pooled.mean(1, keepdim=True).clamp(min=1e-30)).cpu().numpy()
     graph = region_graph(np.arange(np.prod(sides)).reshape(sides))
     weights = SMOOTH * graph.lengths
@@ -118,13 +115,6 @@ def mixing_masks(saliency: Tensor, order: Tensor, draws: torch.Generator) -> Ten
     ]
     blocks = torch.from_numpy(np.stack(masks)).float().view(len(saliency), 1, *sides)
     return functional.interpolate(blocks, size=space, mode="nearest")
-
-
-def _pooled(values: Tensor, sides: list[int]) -> Tensor:
-    """Return the means of blocks, of images or volumes."""
-    if len(sides) == 2:
-        return functional.adaptive_avg_pool2d(values, (sides[0], sides[1]))
-    return functional.adaptive_avg_pool3d(values, (sides[0], sides[1], sides[2]))
 
 
 def block_costs(first: Floats, second: Floats, share: float) -> Floats:

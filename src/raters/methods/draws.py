@@ -13,17 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import one_hot
 
-from raters.methods.base import (
-    Asked,
-    Batch,
-    Maps,
-    Method,
-    Step,
-    Task,
-    as_key,
-    number_of,
-    refuse_unanswered,
-)
+from raters.methods.base import Asked, Batch, Maps, Method, Step, Task, refuse_unanswered
 from raters.methods.options import MethodOptions
 from raters.methods.phases import generator_of
 from raters.study.classes import MISSING
@@ -245,7 +235,7 @@ class SamplingMethod(Method, Generic[Seen]):
         seen = self.look(image)
         found = {"truth": self.truth_of(seen)}
         for rater in asked.raters:
-            found[as_key(self.task, rater)] = self.rater_of(seen, number_of(self.task, rater))
+            found[self.task.as_key(rater)] = self.rater_of(seen, self.task.number_of(rater))
         return found | self.samples_by(
             lambda noise: self.sample_of(seen, noise), image, asked, latents
         )

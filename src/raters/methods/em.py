@@ -10,12 +10,12 @@ from torch import Tensor
 
 from raters.distributed import summed
 from raters.errors import RatersError
-from raters.methods.base import Batch, HeldOut, Step, Task, mean_step
-from raters.methods.counting import count_labels
+from raters.methods.base import Batch, HeldOut, Step, Task
+from raters.methods.counting import IN_TURNS, count_labels
 from raters.methods.options import EMOptions, GemOptions
 from raters.methods.phases import Snapshot
 from raters.methods.supervised import SupervisedMethod
-from raters.methods.targets import cross_entropy, mean_label, over_pixels
+from raters.methods.targets import mean_label, over_pixels
 from raters.rater_models import SharedConfusion, log_column, posterior, sum_and_count
 from raters.study.classes import MISSING
 from raters.wording import many
@@ -45,6 +45,7 @@ class EMMethod(SupervisedMethod):
     answers = SupervisedMethod.answers | {"fusion"}
     has_targets = False
     counts_raters = False  # they are fitted, together with the network
+    not_extended = IN_TURNS
     training_only: ClassVar[tuple[str, ...]] = ("through",)
     usual: ClassVar[int]
     options: EMOptions
@@ -53,11 +54,6 @@ class EMMethod(SupervisedMethod):
         super().__init__(task, options)
         self.starts = rounds(task.epochs, self.usual, options.em_steps, options.em_epochs)
         self.through = self.rater_matrices.clone()
-
-    @property
-    def not_extended(self) -> str:
-        """The network learnt from what the matrices say."""
-        return "network and matrices are found in turns: train again"
 
     def finish(self, study: Study) -> None:
         """Keep the matrices, which were counted in passes."""
@@ -130,7 +126,7 @@ class EMMethod(SupervisedMethod):
                 known = (batch["labels"] != MISSING).any(1, keepdim=True)
                 target = self.target_of(batch) * known
         log_truth = self.network.log_truth(batch["image"])
-        return mean_step(*cross_entropy(log_truth, target, self.class_weights))
+        return self.entropy_step(log_truth, target)
 
     def held_out(self, batch: Batch) -> HeldOut:
         """Return the likelihood of the raters' labels, and the matrices."""

@@ -32,11 +32,9 @@ class GlobalCM(ConfusionMethod):
     options: GlobalOptions
 
     def rater_model(self) -> RaterModel:
-        """Make one matrix per rater."""
-        return self._matrices_of(len(self.task.raters))
-
-    def _matrices_of(self, raters: int) -> RaterModel:
+        """Make one matrix per rater, or one for all."""
         options = self.options
+        raters = 1 if self.shares_matrix else len(self.task.raters)
         return GlobalRaters(
             raters, self.task.num_classes, options.init_accuracy, options.positivity, options.start
         )
@@ -57,15 +55,7 @@ class SingleCM(GlobalCM):
     """
 
     options: SingleOptions
-
-    def rater_model(self) -> RaterModel:
-        """Make one matrix for all."""
-        return self._matrices_of(1)
-
-    @property
-    def shares_matrix(self) -> bool:
-        """All raters share the matrix."""
-        return True
+    shares_matrix = True
 
     def step(self, batch: Batch) -> Step:
         """Return the loss of every label, or of the vote."""
@@ -94,6 +84,8 @@ class OracleCM(ConfusionMethod):
     """
 
     options: OracleOptions
+    # References of new raters' cases would be needed.
+    not_extended = "matrices are counted against references, not learnt: train again"
     mean_matrices: Tensor
 
     def rater_model(self) -> RaterModel:
@@ -102,11 +94,6 @@ class OracleCM(ConfusionMethod):
         even = torch.full((len(self.task.raters), classes, classes), 1 / classes)
         self.register_buffer("mean_matrices", even)
         return FixedRaters(even)
-
-    @property
-    def not_extended(self) -> str:
-        """References of new raters' cases would be needed."""
-        return "matrices are counted against references, not learnt: train again"
 
     def prepare(self, study: Study) -> None:
         """Count the matrices of all cases."""

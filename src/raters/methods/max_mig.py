@@ -77,9 +77,6 @@ class MaxMIG(CountingMethod):
         bias = self.bias.view(-1, *(1,) * (said.ndim - 3))
         return (said.sum(1) + bias).log_softmax(1)
 
-    def _log_prior(self, like: Tensor) -> Tensor:
-        return self.prior_logits.log_softmax(0).view(-1, *(1,) * (like.ndim - 2))
-
     def step(self, batch: Batch) -> Step:
         """Return the information that is not gained, and count the labels."""
         if self.raters.held:
@@ -93,7 +90,8 @@ class MaxMIG(CountingMethod):
 
     def _joined(self, log_truth: Tensor, log_said: Tensor, labels: Tensor) -> Tensor:
         known = (labels != MISSING).any(1, keepdim=True)
-        both = log_truth + (log_said - self._log_prior(log_said)) * known
+        log_prior = self.prior_logits.log_softmax(0).view(-1, *(1,) * (log_said.ndim - 2))
+        both = log_truth + (log_said - log_prior) * known
         return both.softmax(1)
 
     def fused(self, batch: Batch) -> Tensor:

@@ -10,17 +10,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import one_hot
 
-from raters.methods.base import (
-    Asked,
-    Batch,
-    HeldOut,
-    Maps,
-    NetworkMethod,
-    Step,
-    Task,
-    as_key,
-    number_of,
-)
+from raters.methods.base import Asked, Batch, HeldOut, Maps, NetworkMethod, Step, Task
+from raters.methods.draws import labelled_answers
 from raters.methods.options import MethodOptions
 from raters.methods.separate import OfLabelled
 from raters.methods.targets import cross_entropy, mean_label, soft_entropy
@@ -66,6 +57,8 @@ class MRNet(OfLabelled, NetworkMethod):
     """
 
     answers = frozenset({"truth", "as_rater", "weights"})
+    # The parts look at all raters together.
+    not_extended = "all raters are predicted together: train again with all of them"
 
     def __init__(self, task: Task, options: MethodOptions) -> None:
         super().__init__(task, options)
@@ -76,11 +69,6 @@ class MRNet(OfLabelled, NetworkMethod):
         self.calibrate = _block(width, width, classes, dims)
         self.rebuild = _block(width + classes, width, raters * classes, dims)
         self.refine = _block(width, width, classes, dims)
-
-    @property
-    def not_extended(self) -> str:
-        """The parts look at all raters together."""
-        return "all raters are predicted together: train again with all of them"
 
     def _said(self, features: Tensor, weights: Tensor) -> Said:
         """Return what all parts say of features, for weights `(batch, raters)`."""
@@ -101,7 +89,7 @@ class MRNet(OfLabelled, NetworkMethod):
         """Return the cross entropies of all parts, each divided by the number of labels."""
         labels = batch["labels"]
         drawn = [draw_weights(row, self.seed, self.epoch, int(case)) for row, case in
-                 zip(_labelled_by(labels), batch["case"], strict=True)]  # fmt: skip
+                 zip(labelled_answers(labels).cpu(), batch["case"], strict=True)]  # fmt: skip
         weights = torch.stack(drawn).to(labels.device)  # (batch, weightings, raters)
         many = weights.shape[1]
         features = _repeated(self.network(batch["image"])[0], many)
@@ -152,7 +140,7 @@ class MRNet(OfLabelled, NetworkMethod):
 
     def as_rater(self, image: Tensor, rater: int) -> Tensor:
         """Return what a rater would draw, from the prediction of equal weights."""
-        return self.maps(image, Asked((rater,)))[as_key(self.task, rater)]
+        return self.maps(image, Asked((rater,)))[self.task.as_key(rater)]
 
     def maps(self, image: Tensor, asked: Asked, latents: Sequence[Tensor] = ()) -> Maps:
         """Return the truth and what some raters would draw; the network looks once."""
@@ -165,8 +153,8 @@ class MRNet(OfLabelled, NetworkMethod):
         found = {"truth": said.final.exp()}
         if asked.raters:
             raters = (said if weights is even else self._said(features, even)).raters.exp()
-            numbers = [number_of(self.task, rater) for rater in asked.raters]
-            found |= {as_key(self.task, number): raters[:, number] for number in numbers}
+            numbers = [self.task.number_of(rater) for rater in asked.raters]
+            found |= {self.task.as_key(number): raters[:, number] for number in numbers}
         return found | self.sampled(image, asked, latents)
 
 
@@ -182,11 +170,6 @@ def _block(channels: int, width: int, outputs: int, spatial_dims: int) -> nn.Seq
 def _repeated(values: Tensor, many: int) -> Tensor:
     """Repeat each item of a batch, one copy after the other."""
     return values.unsqueeze(1).expand(-1, many, *values.shape[1:]).flatten(0, 1)
-
-
-def _labelled_by(labels: Tensor) -> Tensor:
-    """Return who labelled anything of each item, `(batch, raters)`."""
-    return (labels != MISSING).flatten(2).any(2).cpu()
 
 
 def draw_weights(labelled: Tensor, seed: int, epoch: int, case: int) -> Tensor:

@@ -108,6 +108,9 @@ class HeadOptions(LearntOptions):
     )
 
 
+_SHARED = Field(default=False, description="one head for all raters: where they are anonymous")
+
+
 class PixelOptions(HeadOptions):
     """Options of `pixel-cm`."""
 
@@ -120,9 +123,7 @@ class PixelOptions(HeadOptions):
         default="own",
         description="the common matrix: each rater's own mean, or one near the identity",
     )
-    shared: bool = Field(
-        default=False, description="one head for all raters: where they are anonymous"
-    )
+    shared: bool = _SHARED
 
 
 class LowRankOptions(HeadOptions):
@@ -136,9 +137,7 @@ class LowRankOptions(HeadOptions):
         description="C is (1 - a) I + a U V, or B1 B2^T with normalised rows (paper): rows that "
         "are all equal at rank 1, and a start at random",
     )
-    shared: bool = Field(
-        default=False, description="one head for all raters: where they are anonymous"
-    )
+    shared: bool = _SHARED
 
 
 class OracleOptions(ConfusionOptions):

@@ -88,6 +88,7 @@ class Pionono(OfLabelled, SamplingMethod[Tensor]):
     """
 
     answers = frozenset({"truth", "as_rater", "samples"})
+    not_extended = "its head knows the latents of these raters only: train again with all raters"
     options: LatentOptions
     noise: Tensor
 
@@ -97,11 +98,6 @@ class Pionono(OfLabelled, SamplingMethod[Tensor]):
         self.raters = RaterGaussians(len(task.raters), size)
         self.head = LatentHead(features, size, task.num_classes, task.spatial_dims)
         self.register_buffer("noise", fixed_noise(DRAWS, size), persistent=False)
-
-    @property
-    def not_extended(self) -> str:
-        """The head learnt to read the latents of these raters."""
-        return "its head knows the latents of these raters only: train again with all raters"
 
     def matrix_parameters(self) -> list[nn.Parameter]:
         """Return the raters' Gaussians: decay would draw them beside the KL term."""

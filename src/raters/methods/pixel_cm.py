@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from torch import nn
 
 from raters.errors import RatersError
 from raters.methods.confusion_method import ConfusionMethod
 from raters.methods.options import HeadOptions, LowRankOptions, PixelOptions
 from raters.rater_models import LowRankRaters, PixelRaters, ProductRaters, RaterModel
-from raters.rater_models.models import Compares
 
 
 class HeadMethod(ConfusionMethod):
@@ -61,18 +62,21 @@ class PixelCM(HeadMethod):
 
     def rater_model(self) -> RaterModel:
         """Make a head on the network's features."""
+        return PixelRaters(1 if self.options.shared else len(self.task.raters), **self.of_head())
+
+    def of_head(self) -> dict[str, Any]:
+        """Return what the head is made with, whatever the raters."""
         options = self.options
-        compares: Compares = "own" if options.prior_to == "own" else "start"
-        return PixelRaters(
-            1 if options.shared else len(self.task.raters),
-            self.task.num_classes,
-            self.network.backbone.features,
-            self.task.spatial_dims,
-            options.init_accuracy,
-            compares=compares if options.prior > 0 else None,
-            positivity=options.positivity,
-            network=self.annotator_network(),
-        )
+        compares = "own" if options.prior_to == "own" else "start"
+        return {
+            "num_classes": self.task.num_classes,
+            "features": self.network.backbone.features,
+            "spatial_dims": self.task.spatial_dims,
+            "init_accuracy": options.init_accuracy,
+            "compares": compares if options.prior > 0 else None,
+            "positivity": options.positivity,
+            "network": self.annotator_network(),
+        }
 
 
 class LowRankCM(HeadMethod):

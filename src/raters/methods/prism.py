@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 
 from raters.errors import RatersError
-from raters.methods.base import Asked, Batch, HeldOut, Maps, Step, Task, as_key, number_of
+from raters.methods.base import Asked, Batch, HeldOut, Maps, Step, Task
+from raters.methods.draws import labelled_answers
 from raters.methods.mask_options import PrismOptions
 from raters.methods.prism_confidence import (
     EVEN,
@@ -66,6 +67,8 @@ class Prism(OfLabelled):
     """
 
     answers = frozenset({"truth", "as_rater", "weights", "fusion", "recurrences"})
+    # ConP takes in the confidences of all raters together.
+    not_extended = "all raters are weighed against each other: train again with all of them"
     options: PrismOptions
 
     def __init__(self, task: Task, options: PrismOptions) -> None:
@@ -90,11 +93,6 @@ class Prism(OfLabelled):
             options.integration,
         )
         self.divp = DivP(classes, raters, classes ** (2 if options.fuse_by == "bayes" else 1))
-
-    @property
-    def not_extended(self) -> str:
-        """ConP takes in the confidences of all raters together."""
-        return "all raters are weighed against each other: train again with all of them"
 
     @property
     def warm_up(self) -> int:
@@ -149,7 +147,7 @@ class Prism(OfLabelled):
         labels, cases = batch["labels"], batch["case"].tolist()
         raters, *space = labels.shape[1:]
         shape, key = (raters, self.task.num_classes, *space), (self.seed, self.epoch)
-        there = (labels != MISSING).flatten(2).any(2).cpu()
+        there = labelled_answers(labels).cpu()
         first = torch.stack([draw_confidence(shape, *key, case) for case in cases])
         order = [
             draw_order(row, SHUFFLES, *key, case) for row, case in zip(there, cases, strict=True)
@@ -257,7 +255,7 @@ class Prism(OfLabelled):
         raters = turns[-1].raters
         found = {"truth": turns[-1 if given is None else 0].truth}
         for rater in asked.raters:
-            found[as_key(self.task, rater)] = raters.said[:, number_of(self.task, rater)]
+            found[self.task.as_key(rater)] = raters.said[:, self.task.number_of(rater)]
         if asked.confusion and raters.log_matrix is not None:
             found["confusion"] = raters.log_matrix.exp()
         if asked.recurrences:

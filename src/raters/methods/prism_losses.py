@@ -8,13 +8,13 @@ structural similarity, IEEE Transactions on Image Processing, 2004. Its gradient
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from raters.methods.prism_confidence import Diverged, known_pixels
 from raters.methods.targets import cross_entropy, soft_entropy
+from raters.rater_models.columns import Context
 from raters.rater_models.confidence import LEAST
 from raters.study.classes import MISSING
 
@@ -150,7 +150,7 @@ class _Similarity(torch.autograd.Function):
     """The index as a function of the first maps: autograd would keep and pass a dozen more."""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, y: Tensor) -> Tensor:  # noqa: ANN401
+    def forward(ctx: Context, x: Tensor, y: Tensor) -> Tensor:
         rows, columns = (window_matrix(side).to(x) for side in x.shape[-2:])
         a, b = _blurred(x, rows, columns), _blurred(y, rows, columns)
         up_means, down_means = a * b, (a * a).addcmul_(b, b)
@@ -170,7 +170,7 @@ class _Similarity(torch.autograd.Function):
         return similar
 
     @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:  # noqa: ANN401
+    def backward(ctx: Context, *gradients: Tensor) -> tuple[Tensor, None]:
         x, y, of_mean, of_product, of_square = ctx.saved_tensors
         rows, columns = (window_matrix(side).to(x).mT for side in x.shape[-2:])
         means, products, squares = (

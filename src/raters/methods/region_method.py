@@ -14,10 +14,10 @@ from raters.arrays import Floats, Ints
 from raters.distributed import summed
 from raters.errors import RatersError
 from raters.fusion.superpixels import superpixels_of
-from raters.methods.base import Batch, HeldOut, NetworkMethod, Step, Task, mean_step
+from raters.methods.base import Batch, HeldOut, NetworkMethod, Step, Task
 from raters.methods.mask_options import RoundsOptions
-from raters.methods.supervised import FusedMethod, of_each
-from raters.methods.targets import cross_entropy
+from raters.methods.supervised import FusedMethod
+from raters.methods.targets import of_each
 from raters.study.classes import MISSING
 
 if TYPE_CHECKING:
@@ -110,13 +110,11 @@ class RegionMethod(NetworkMethod):
         """Return the cross entropy with the labels of the regions."""
         target = labels_at(self.found, batch["row"], batch["regions"])
         log_truth = self.network.log_truth(batch["image"])
-        return mean_step(*cross_entropy(log_truth, target, self.class_weights))
+        return self.entropy_step(log_truth, target)
 
     def held_out(self, batch: Batch) -> HeldOut:
         """Return the cross entropy with all marks."""
-        log_truth = self.network.log_truth(batch["image"])
-        even = torch.ones_like(self.class_weights)
-        return HeldOut(*of_each(log_truth, batch["labels"], even), log_truth.exp())
+        return self.held_out_entropy(batch["image"], batch["labels"], of_each)
 
 
 class FromMarks(FusedMethod):

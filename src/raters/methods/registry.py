@@ -11,14 +11,16 @@ from raters.methods import mask_options as m
 from raters.methods import options as o
 from raters.methods.entry import MethodEntry as MethodEntry
 
-_NO_TRACE = {"trace": 0.0, "trace_over": "truth"}
-_VOTED: dict[str, Any] = {"fusion": "vote", "soft": False, "pool": False}
-_REED = (
-    "Reed et al., Training deep neural networks on noisy labels with bootstrapping, ICLR workshop "
-    "2015"
-)
+_NO_TRACE: dict[str, Any] = {"trace": 0.0, "trace_over": "truth"}
 
 _masks = partial(MethodEntry, kinds=("segmentation",))
+_bootstrap = partial(
+    MethodEntry,
+    fixed={"fusion": "vote", "soft": False, "pool": False},
+    paper="Reed et al., Training deep neural networks on noisy labels with bootstrapping, ICLR "
+    "workshop 2015",
+    learns_from="the vote, or all labels",
+)
 
 
 def _fused(
@@ -177,13 +179,7 @@ METHODS: dict[str, MethodEntry] = {
         "the raters' matrices are known",
         "raters.methods.global_cm:OracleCM",
         o.OracleOptions,
-        {
-            "trace": 0.0,
-            "trace_over": "truth",
-            "warm_up": 0,
-            "warm_up_on": "labels",
-            "init_accuracy": 0.9,
-        },
+        {**_NO_TRACE, "warm_up": 0, "warm_up_on": "labels", "init_accuracy": 0.9},
         when="to know what knowing the matrices would bring; needs references",
         needs="references",
     ),
@@ -203,23 +199,17 @@ METHODS: dict[str, MethodEntry] = {
         paper="Khetan, Lipton and Anandkumar, Learning from noisy singly-labeled data, ICLR 2018",
         when="class labels by named raters, in few and long rounds",
     ),
-    "soft-bootstrap": MethodEntry(
+    "soft-bootstrap": _bootstrap(
         "train on the vote mixed with the network's probabilities",
         "raters.methods.bootstrap:SoftBootstrap",
         o.SoftBootstrapOptions,
-        _VOTED,
-        paper=_REED,
         when="a baseline for labels that are wrong at random; raters are all alike to it",
-        learns_from="the vote, or all labels",
     ),
-    "hard-bootstrap": MethodEntry(
+    "hard-bootstrap": _bootstrap(
         "train on the vote mixed with the network's likeliest class",
         "raters.methods.bootstrap:HardBootstrap",
         o.HardBootstrapOptions,
-        _VOTED,
-        paper=_REED,
         when="as soft-bootstrap, with more trust in the network",
-        learns_from="the vote, or all labels",
     ),
     "label-sampling": MethodEntry(
         "train on a random rater of each case at a time",

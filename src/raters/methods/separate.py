@@ -37,15 +37,12 @@ class Separate(OfLabelled):
     """Trains one network on each rater's labels; the truth is the mean of what they predict."""
 
     answers = frozenset({"truth", "as_rater"})
+    # A network is no small part.
+    not_extended = "each rater has a network of their own: train again with all raters"
 
     def __init__(self, task: Task, options: MethodOptions) -> None:
         super().__init__(task, options)
         self.networks = nn.ModuleList([task.network() for _ in task.raters])
-
-    @property
-    def not_extended(self) -> str:
-        """A network is no small part."""
-        return "each rater has a network of their own: train again with all raters"
 
     def truth_networks(self) -> list[TruthNetwork]:
         """Return the networks of raters who labelled."""

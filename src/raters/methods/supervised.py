@@ -11,22 +11,10 @@ from torch import Tensor
 
 from raters.confusion import count_case, normalise
 from raters.errors import RatersError
-from raters.methods.base import (
-    Asked,
-    Batch,
-    HeldOut,
-    Maps,
-    Method,
-    NetworkMethod,
-    Step,
-    Task,
-    as_key,
-    mean_step,
-    number_of,
-)
+from raters.methods.base import Asked, Batch, HeldOut, Maps, Method, NetworkMethod, Step, Task
 from raters.methods.draws import drawn_answers, drawn_masks
 from raters.methods.options import FusedOptions, MethodOptions
-from raters.methods.targets import FusedLabels, Target, cross_entropy
+from raters.methods.targets import FusedLabels, Target, of_each
 from raters.study.classes import MISSING
 
 if TYPE_CHECKING:
@@ -38,21 +26,16 @@ class SupervisedMethod(NetworkMethod):
     """Trains the truth network by cross entropy with a target."""
 
     answers = frozenset({"truth", "as_rater", "confusion"})
+    not_extended = ""  # matrices of new raters can always be counted
     has_targets = True
     counts_raters = True  # against targets, or against what the trained model predicts
     rater_matrices: Tensor
 
     def __init__(self, task: Task, options: MethodOptions) -> None:
         super().__init__(task, options)
-        even = torch.full(
-            (len(task.raters), task.num_classes, task.num_classes), 1 / task.num_classes
-        )
+        raters, classes = len(task.raters), task.num_classes
+        even = torch.full((raters, classes, classes), 1 / classes)
         self.register_buffer("rater_matrices", even)
-
-    @property
-    def not_extended(self) -> str:
-        """Matrices of new raters can always be counted."""
-        return ""
 
     def joined(self, new: Method) -> dict[str, Tensor]:
         """Return the matrices of both."""
@@ -74,32 +57,28 @@ class SupervisedMethod(NetworkMethod):
     def step(self, batch: Batch) -> Step:
         """Return the cross entropy with the target."""
         log_truth = self.network.log_truth(batch["image"])
-        return mean_step(*cross_entropy(log_truth, batch["target"], self.class_weights))
+        return self.entropy_step(log_truth, batch["target"])
 
     def held_out(self, batch: Batch) -> HeldOut:
         """Return the cross entropy with the targets of held-out cases."""
-        log_truth = self.network.log_truth(batch["image"])
-        even = torch.ones_like(self.class_weights)
-        loss, count = cross_entropy(log_truth, batch["target"], even)
-        return HeldOut(loss, count, log_truth.exp())
+        return self.held_out_entropy(batch["image"], batch["target"])
 
     def confusion(self, image: Tensor) -> Tensor:
         """Return the raters' matrices against the targets, the same for all images."""
-        space = (1,) * self.task.spatial_dims
-        found: Tensor = self.rater_matrices
-        return found.view(1, *found.shape, *space).to(image)
+        found = self.rater_matrices
+        return found.view(1, *found.shape, *(1,) * self.task.spatial_dims).to(image)
 
     def as_rater(self, image: Tensor, rater: int) -> Tensor:
         """Return the truth through the rater's matrix."""
-        return self.maps(image, Asked((rater,)))[as_key(self.task, rater)]
+        return self.maps(image, Asked((rater,)))[self.task.as_key(rater)]
 
     def maps(self, image: Tensor, asked: Asked, latents: Sequence[Tensor] = ()) -> Maps:
         """Return the truth, what some raters would say, and the matrices, from one look."""
         truth = self.truth(image)
         found = {"truth": truth}
         for rater in asked.raters:
-            matrix = self.rater_matrices[number_of(self.task, rater)]
-            found[as_key(self.task, rater)] = torch.einsum("bt...,to->bo...", truth, matrix)
+            matrix = self.rater_matrices[self.task.number_of(rater)]
+            found[self.task.as_key(rater)] = torch.einsum("bt...,to->bo...", truth, matrix)
         if asked.confusion:
             found["confusion"] = self.confusion(image)
         return found | self.sampled(image, asked, latents)
@@ -157,17 +136,8 @@ class LabelSampling(NetworkMethod):
         else:
             labels = drawn_masks(labels, chosen).unsqueeze(1)
         log_truth = self.network.log_truth(batch["image"])
-        return mean_step(*of_each(log_truth, labels, self.class_weights))
+        return self.entropy_step(log_truth, labels, of_each)
 
     def held_out(self, batch: Batch) -> HeldOut:
         """Return the cross entropy with all labels."""
-        log_truth = self.network.log_truth(batch["image"])
-        even = self.class_weights.new_ones(self.task.num_classes)
-        return HeldOut(*of_each(log_truth, batch["labels"], even), log_truth.exp())
-
-
-def of_each(log_truth: Tensor, labels: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the cross entropy with labels `(batch, answers, *space)`, and how many there are."""
-    log_truth = log_truth.unsqueeze(2)
-    every = log_truth.expand(-1, -1, labels.shape[1], *log_truth.shape[3:])
-    return cross_entropy(every, labels, weights)
+        return self.held_out_entropy(batch["image"], batch["labels"], of_each)

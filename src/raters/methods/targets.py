@@ -93,6 +93,13 @@ def cross_entropy(log_truth: Tensor, target: Tensor, weights: Tensor) -> tuple[T
     return total, (target != MISSING).sum()
 
 
+def of_each(log_truth: Tensor, labels: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the cross entropy with labels `(batch, answers, *space)`, and how many there are."""
+    log_truth = log_truth.unsqueeze(2)
+    every = log_truth.expand(-1, -1, labels.shape[1], *log_truth.shape[3:])
+    return cross_entropy(every, labels, weights)
+
+
 def soft_entropy(log_truth: Tensor, target: Tensor, weights: Tensor) -> Tensor:
     """Return the summed cross entropy with a soft target, as of `cross_entropy`.
 

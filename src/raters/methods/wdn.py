@@ -9,17 +9,7 @@ from torch import Tensor, nn
 from torch.nn.functional import one_hot
 from torch.optim.lr_scheduler import CosineAnnealingLR
 
-from raters.methods.base import (
-    Asked,
-    Batch,
-    HeldOut,
-    Maps,
-    Step,
-    Task,
-    as_key,
-    mean_step,
-    number_of,
-)
+from raters.methods.base import Asked, Batch, HeldOut, Maps, Step, Task, mean_step
 from raters.methods.options import WdnOptions
 from raters.methods.phases import MakeOptimiser, Optimiser
 from raters.methods.separate import OfLabelled
@@ -53,6 +43,8 @@ class WeightedDoctorNet(OfLabelled):
     """
 
     answers = frozenset({"truth", "as_rater", "weights"})
+    # Weights are shares of a whole.
+    not_extended = "the weights of all raters are learnt together: train again"
     options: WdnOptions
 
     def __init__(self, task: Task, options: WdnOptions) -> None:
@@ -62,11 +54,6 @@ class WeightedDoctorNet(OfLabelled):
         self.network.head = pointwise(features, raters * task.num_classes, task.spatial_dims)
         self.averaging = nn.Parameter(torch.zeros(raters))
         self._averages = False
-
-    @property
-    def not_extended(self) -> str:
-        """Weights are shares of a whole."""
-        return "the weights of all raters are learnt together: train again"
 
     @property
     def head_epochs(self) -> int:
@@ -198,7 +185,7 @@ class WeightedDoctorNet(OfLabelled):
             weights = torch.tensor(asked.weights, device=image.device)
         found = {"truth": _mean(heads, weights / weights.sum())}
         for rater in asked.raters:
-            found[as_key(self.task, rater)] = heads[:, number_of(self.task, rater)].exp()
+            found[self.task.as_key(rater)] = heads[:, self.task.number_of(rater)].exp()
         return found | self.sampled(image, asked, latents)
 
 

@@ -23,6 +23,7 @@ from raters.plots.matrices import colour_bar
 from raters.plots.pictures import Letters, border_lines, border_path, chosen_slice, picture, view_of
 from raters.plots.style import Theme
 from raters.scores.conventions import label_array
+from raters.scores.surface import bounding_box
 from raters.study.classes import MISSING
 from raters.study.geometry import Geometry
 
@@ -176,10 +177,10 @@ def _box(scene: _Scene, zoom: bool) -> tuple[int, int, int, int]:
         drawn = drawn | (scene.reference > 0)
     if not zoom or not drawn.any():
         return 0, width - 1, 0, height - 1
-    rows, columns = np.flatnonzero(drawn.any(axis=1)), np.flatnonzero(drawn.any(axis=0))
-    margin = max(2, int(0.15 * max(np.ptp(rows), np.ptp(columns))))
-    left, right = columns[0] - margin, columns[-1] + margin
-    top, bottom = rows[0] - margin, rows[-1] + margin
+    rows, columns = bounding_box(drawn)
+    margin = max(2, int(0.15 * max(side.stop - side.start - 1 for side in (rows, columns))))
+    left, right = columns.start - margin, columns.stop - 1 + margin
+    top, bottom = rows.start - margin, rows.stop - 1 + margin
     return max(0, left), min(width - 1, right), max(0, top), min(height - 1, bottom)
 
 
@@ -306,7 +307,7 @@ def _draw(panel: Axes, one: Suggested, top: float) -> None:
     space, grid = one.bits.shape, one.geometry or Geometry(one.bits.shape)
     image = None if one.image is None else picture(one.image, space, None)
     bits, aspect, title, letters = one.bits, 1.0, one.title, None
-    frames = [(p[0].start, p[1].start, p[0].stop, p[1].stop) for p in one.patches]
+    frames = list(one.patches)
     if len(space) == 2:
         aspect = grid.spacing[0] / grid.spacing[1]
     else:
@@ -314,7 +315,8 @@ def _draw(panel: Axes, one: Suggested, top: float) -> None:
         turned = view.turn(bits)
         at = int(turned.sum(axis=(1, 2)).argmax())
         image = None if image is None else view.turn(image)[at]
-        frames = [f for f in (_frame(view.turn(_inside(space, p))[at]) for p in one.patches) if f]
+        seen = [view.turn(_inside(space, place))[at] for place in one.patches]
+        frames = [bounding_box(inside) for inside in seen if inside.any()]
         bits, aspect, letters = turned[at], view.aspect(grid.spacing), view.letters
         title = f"{title}\n{view.name(at, space)}"
     if image is not None:
@@ -323,8 +325,9 @@ def _draw(panel: Axes, one: Suggested, top: float) -> None:
     panel.imshow(bits, cmap="inferno", vmin=0, vmax=top, alpha=opacity, aspect=aspect)
     style.draw_letters(panel, letters)
     panel.set_title(title)
-    for row, column, bottom, right in frames:
-        corner, size = (column - 0.5, row - 0.5), (right - column, bottom - row)
+    for rows, columns in frames:
+        size = columns.stop - columns.start, rows.stop - rows.start
+        corner = columns.start - 0.5, rows.start - 0.5
         panel.add_patch(Rectangle(corner, *size, fill=False, ec=_FRAME, lw=1.6))
 
 
@@ -332,14 +335,6 @@ def _inside(space: tuple[int, ...], place: tuple[slice, ...]) -> Array:
     inside = np.zeros(space, bool)
     inside[place] = True
     return inside
-
-
-def _frame(inside: Array) -> tuple[int, int, int, int] | None:
-    """Return the first and one past the last row and column of what is inside."""
-    rows, columns = np.flatnonzero(inside.any(axis=1)), np.flatnonzero(inside.any(axis=0))
-    if not len(rows):
-        return None
-    return int(rows[0]), int(columns[0]), int(rows[-1]) + 1, int(columns[-1]) + 1
 
 
 def mask_stack(masks: ArrayLike) -> Array:

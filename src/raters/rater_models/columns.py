@@ -18,6 +18,8 @@ _ARRAYS = 32  # of its own size that a function and its gradient hold, or so
 
 Block = tuple[slice, slice]
 Pair = tuple[Tensor, Tensor]
+Context = Any
+"""What autograd hands from `forward` to `backward`: it keeps whatever is set."""
 
 
 def blocks(values: Tensor, arrays: int = 1) -> Iterator[Block]:
@@ -61,10 +63,7 @@ def in_blocks(function: Callable[..., Pair], labels: Tensor, *parts: Tensor) -> 
 class _InBlocks(torch.autograd.Function):
     @staticmethod
     def forward(
-        ctx: Any,  # noqa: ANN401
-        function: Callable[..., Pair],
-        labels: Tensor,
-        *parts: Tensor,
+        ctx: Context, function: Callable[..., Pair], labels: Tensor, *parts: Tensor
     ) -> tuple[Tensor, ...]:
         ctx.function = function
         ctx.save_for_backward(labels, *parts)
@@ -78,7 +77,7 @@ class _InBlocks(torch.autograd.Function):
         return tuple(results)
 
     @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:  # noqa: ANN401
+    def backward(ctx: Context, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         labels, *parts = ctx.saved_tensors
         totals = [torch.empty_like(p, memory_format=torch.contiguous_format) for p in parts]
         for block in blocks(max(parts, key=Tensor.numel), _ARRAYS):
@@ -143,10 +142,7 @@ def label_index(labels: Tensor, rows: int) -> Tensor:
 class _PixelColumns(torch.autograd.Function):
     @staticmethod
     def forward(
-        ctx: Any,  # noqa: ANN401
-        logits: Tensor,
-        labels: Tensor,
-        common: Tensor | None,
+        ctx: Context, logits: Tensor, labels: Tensor, common: Tensor | None
     ) -> tuple[Tensor, Tensor, Tensor]:
         labels = labels.int()  # as wide as float32: comparisons are twice as fast
         shape = (*logits.shape[:3], *logits.shape[4:])
@@ -165,7 +161,7 @@ class _PixelColumns(torch.autograd.Function):
         return column, _diagonal(logits) - normaliser, distance
 
     @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None]:  # noqa: ANN401
+    def backward(ctx: Context, *gradients: Tensor) -> tuple[Tensor, None, None]:
         logits, labels, normaliser, common, distance = ctx.saved_tensors
         gradient = torch.empty_like(logits, memory_format=torch.contiguous_format)
         for block in blocks(logits, 2):
@@ -240,7 +236,7 @@ class _OwnColumns(torch.autograd.Function):
     """Columns where answer k is of rater k: the gradient is a product, not a sum by position."""
 
     @staticmethod
-    def forward(ctx: Any, log_matrix: Tensor, labels: Tensor) -> Tensor:  # noqa: ANN401
+    def forward(ctx: Context, log_matrix: Tensor, labels: Tensor) -> Tensor:
         ctx.save_for_backward(log_matrix, labels)
         cases, answers, rows = *labels.shape[:2], log_matrix.shape[2]
         padded = nn.functional.pad(log_matrix, (1, 0))  # MISSING is the first column, of zeros
@@ -249,7 +245,7 @@ class _OwnColumns(torch.autograd.Function):
         return column.view(cases, answers, rows, *labels.shape[2:])
 
     @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:  # noqa: ANN401
+    def backward(ctx: Context, gradient: Tensor) -> tuple[Tensor, None]:
         log_matrix, labels = ctx.saved_tensors
         said = _is_label(labels, log_matrix.shape[3]).to(gradient.dtype)
         shape = (*gradient.shape[:3], -1)

@@ -7,12 +7,12 @@ raters, 2022 (equations 4, 5 and 14, proposition 4).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from raters.rater_models.columns import label_index
+from raters.rater_models.columns import Context, label_index
 from raters.rater_models.likelihood import posterior
 from raters.study.classes import MISSING
 
@@ -66,12 +66,7 @@ class VotesThrough(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any,  # noqa: ANN401
-        said: Tensor,
-        log_matrix: Tensor,
-        order: Tensor,
-        votes: Tensor,
-        there: Tensor,
+        ctx: Context, said: Tensor, log_matrix: Tensor, order: Tensor, votes: Tensor, there: Tensor
     ) -> Tensor:
         """Return logits `(batch, L, *space)`.
 
@@ -89,7 +84,7 @@ class VotesThrough(torch.autograd.Function):
         return columns_at(log_matrix, votes[batch, order.argsort(1)]).sum(1)
 
     @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:  # noqa: ANN401
+    def backward(ctx: Context, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         """Return the gradient of the votes as that of what was said."""
         log_matrix, order, there = ctx.saved_tensors
         (gradient,) = gradients
@@ -111,10 +106,7 @@ class SharesThrough(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any,  # noqa: ANN401
-        said: Tensor,
-        order: Tensor,
-        labels: Tensor,
+        ctx: Context, said: Tensor, order: Tensor, labels: Tensor
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Return what classes get of labels and of what is said, and who of the latter voted.
 
@@ -144,7 +136,7 @@ class SharesThrough(torch.autograd.Function):
         return torch.stack(found), torch.stack(thought), number
 
     @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:  # noqa: ANN401
+    def backward(ctx: Context, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         """Return the gradient of the votes as that of what was said."""
         front, order, there, totals = ctx.saved_tensors
         batch, raters, classes, *space = front.shape
@@ -160,12 +152,7 @@ class Shares(torch.autograd.Function):
     """Adds up shares of the raters' confidences: `weights` before the background has its rest."""
 
     @staticmethod
-    def forward(
-        ctx: Any,  # noqa: ANN401
-        confidence: Tensor,
-        marked: Tensor,
-        there: Tensor,
-    ) -> Tensor:
+    def forward(ctx: Context, confidence: Tensor, marked: Tensor, there: Tensor) -> Tensor:
         """Return what classes get, `(batch, L - 1, *space)`."""
         front = confidence[:, :, 1:] + LEAST
         found, total = _shares(front.unbind(1), Foreground(marked, there))
@@ -173,7 +160,7 @@ class Shares(torch.autograd.Function):
         return found
 
     @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:  # noqa: ANN401
+    def backward(ctx: Context, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         """Return the gradient of the confidences."""
         marked, there, share, total = ctx.saved_tensors
         slope = gradients[0] / total

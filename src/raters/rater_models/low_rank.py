@@ -34,11 +34,8 @@ class LowRankConfusion:
     def see(self, labels: Tensor, raters: Tensor | None = None) -> Seen:
         """Return the columns of the labels and the diagonals."""
         parts = [per_answer(p, labels, raters) for p in (self.share, self.mixture, self.errors)]
-        leading = [(*labels.shape[:2], *p.shape[2 : p.ndim - labels.ndim + 2]) for p in parts]
-        parts = [
-            part.expand(*sizes, *labels.shape[2:])
-            for part, sizes in zip(parts, leading, strict=True)
-        ]
+        answers, space = labels.shape[:2], labels.shape[2:]
+        parts = [p.expand(*answers, *p.shape[2 : p.ndim - len(space)], *space) for p in parts]
         return Seen(*in_blocks(_see, labels, *parts))
 
     def matrix(self) -> Tensor:

@@ -53,7 +53,12 @@ def label_array(labels: ArrayLike, num_classes: int | None = None) -> Array:
     if array.dtype.kind not in "iu" and array.size:
         raise RatersError(f"found labels of type {array.dtype}, expected whole numbers")
     if num_classes is not None and array.size:
-        _refuse_unknown(array, num_classes)
+        low, high = int(array.min()), int(array.max())
+        if low < MISSING or high >= num_classes:
+            raise RatersError(
+                f"found label {low if low < MISSING else high}, "
+                f"expected {MISSING} (MISSING) or a class from 0 to {num_classes - 1}"
+            )
     return array
 
 
@@ -92,15 +97,6 @@ def spacing_of(ndim: int, spacing: Spacing | None) -> Floats:
         found = tuple(given.ravel().tolist())
         raise RatersError(f"found spacing {found}, expected {ndim} numbers above 0")
     return given
-
-
-def _refuse_unknown(labels: Array, num_classes: int) -> None:
-    low, high = int(labels.min()), int(labels.max())
-    if low < MISSING or high >= num_classes:
-        raise RatersError(
-            f"found label {low if low < MISSING else high}, "
-            f"expected {MISSING} (MISSING) or a class from 0 to {num_classes - 1}"
-        )
 
 
 BOTH_EMPTY_OVERLAP = 1.0

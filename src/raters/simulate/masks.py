@@ -159,9 +159,8 @@ def _noise(shape: Shape, rng: np.random.Generator) -> Field:
 def _overlap(offset: int, length: int) -> tuple[slice, slice]:
     """Return where pixels go to and where they come from along one axis."""
     offset = max(-length, min(length, offset))
-    return slice(max(offset, 0), length + min(offset, 0)), slice(
-        max(-offset, 0), length - max(offset, 0)
-    )
+    to = slice(max(offset, 0), length + min(offset, 0))
+    return to, slice(max(-offset, 0), length - max(offset, 0))
 
 
 def _towards_right(space: tuple[int, ...]) -> Field:
