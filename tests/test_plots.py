@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from matplotlib.collections import LineCollection
-from matplotlib.colors import to_hex, to_rgba
+from matplotlib.colors import to_hex, to_rgb, to_rgba
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
@@ -194,6 +194,19 @@ def test_lines_of_96_raters_differ() -> None:
     colours, lines = plots.rater_colours(names), plots.rater_lines(names)
     assert len({(colours[n], str(lines[n])) for n in names}) == 96
     assert len({colours[n] for n in names[:24]}) == 24
+
+
+def test_many_raters_differ_in_colour_and_few_keep_theirs() -> None:
+    names = [str(k) for k in range(600)]
+    colours = plots.rater_colours(names)
+    assert len(set(colours.values())) == 600
+    assert len(plots.rater_colours([*names, *map(str, range(600, 2000))])) == 2000
+    for number in (1, 9, 24, 44):  # more raters change no colour
+        assert list(plots.rater_colours(names[:number]).values()) == list(colours.values())[:number]
+    assert colours["11"] == "#843a00"  # as it was when there were only 24
+    shown = np.array([to_rgb(colours[name]) for name in names[:44]])
+    apart = np.linalg.norm(shown[:, None] - shown, axis=-1) + 9 * np.eye(44)
+    assert apart.min() > 0.1
 
 
 @given(st.text(max_size=60))

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import quote
 
 import matplotlib
+import numpy as np
 from matplotlib import font_manager
 from matplotlib.colors import Colormap, to_hex, to_rgb
 from matplotlib.figure import Figure
@@ -161,19 +162,34 @@ def look(theme: Theme) -> Look:
 def rater_colours(names: Sequence[str]) -> dict[str, str]:
     """Return each rater a colour, by position in the study, so that it is the same in all figures.
 
-    After the first eight come darker, then lighter ones; `rater_lines` changes with them, so that
-    96 raters have different lines.
+    After the first eight come darker, then lighter ones, then those that are farthest from all
+    before them; `rater_lines` changes with them. Only more than a thousand raters share colours.
 
     Example:
         >>> rater_colours(["ann", "bob"])
         {'ann': '#e69f00', 'bob': '#56b4e9'}
     """
-    return {name: _colour(k) for k, name in enumerate(names)}
+    every = _colours(min(len(names), 1000))
+    return {name: every[k % len(every)] for k, name in enumerate(names)}
 
 
 def rater_lines(names: Sequence[str]) -> dict[str, LineStyleType]:
     """Return each rater a line style: the first eight have solid lines."""
     return {name: LINE_STYLES[k // 8 % len(LINE_STYLES)] for k, name in enumerate(names)}
+
+
+@cache
+def _colours(number: int) -> list[str]:
+    found = [_colour(k) for k in range(min(number, 24))]
+    grid = np.linspace(0.1, 0.9, 17)[np.indices((17, 17, 17)).reshape(3, -1).T]
+    light = grid @ (0.3, 0.59, 0.11)
+    grid = grid[(light > 0.3) & (light < 0.8)]  # seen on light and on dark pages
+    far = np.full(len(grid), np.inf)
+    for k in range(number):
+        if k >= len(found):
+            found.append(to_hex(tuple(grid[far.argmax()])))
+        far = np.minimum(far, np.linalg.norm(grid - to_rgb(found[k]), axis=1))
+    return found
 
 
 def _colour(position: int) -> str:
