@@ -353,6 +353,22 @@ def test_hostile_names_stay_texts_and_in_their_folder(tmp_path: Path) -> None:
     assert "&lt;script&gt;" in page_of(tmp_path / "out", found.files[EVIL])
 
 
+@pytest.mark.usefixtures("small_figures")
+def test_cases_are_links_where_a_report_is_beside(tmp_path: Path) -> None:
+    drawn = discs({"ann": 0, "bob": 1, "2": 2}, cases=4)
+    said = Study.from_arrays(labels=np.array([[0, 0, 1], [1, 1, 0]]), raters=["ann", "bob", "2"],
+                             cases=["a b", "c"], classes=["cat", "dog"])  # fmt: skip
+    for study, name in ((drawn, "c0"), (said, "a b")):
+        folder = raters.report.report(study, tmp_path, sheets=True).parent / "sheets"
+        page = (folder / "2.html").read_text("utf-8")
+        assert "<h1>Rater 2</h1>" in page and "<title>Rater 2" in page
+        assert f'<a href="../report.html#case={name.replace(" ", "%20")}">{name}</a>' in page
+        assert "<h1>ann</h1>" in (folder / "ann.html").read_text("utf-8")
+        write_sheets(study, tmp_path / "alone")
+        alone = (tmp_path / "alone" / "sheets" / "2.html").read_text("utf-8")
+        assert f">{name}<" in alone and "href" not in alone
+
+
 def test_anonymous_raters_have_no_sheets(tmp_path: Path) -> None:
     study = Study.from_arrays(labels=np.zeros((2, 2, 4, 4), int), about={"raters": "anonymous"})
     found = write_sheets(study, tmp_path)

@@ -162,7 +162,7 @@ def sheets_of(
     if study is None:
         raise RatersError("found no study, expected one to make sheets of its raters (--study)")
     title = study.about.get("title") or title_of(study)
-    return write_sheets(study, out, order, gold, title, progress)
+    return write_sheets(study, out, order, gold, title, progress, linked=True)
 
 
 def refuse_place(

@@ -28,7 +28,7 @@ from raters.report.blocks import (
 )
 from raters.report.example_pictures import class_colours, mask_examples, task_examples
 from raters.report.page import written
-from raters.report.say import as_text, filled_page, percent
+from raters.report.say import as_text, filled_page, named, percent
 from raters.report.tables import headings
 from raters.scores.bootstrap import Interval
 from raters.study.order import Given, Order, order_of
@@ -70,6 +70,7 @@ def write_sheets(
     gold: bool = False,
     title: str = "",
     progress: bool = False,
+    linked: bool = False,
 ) -> Sheets:
     """Write a sheet per rater, as `sheets/RATER.html`.
 
@@ -82,6 +83,7 @@ def write_sheets(
         gold: Also score raters on the cases that have a reference.
         title: The name of the study.
         progress: Show progress bars.
+        linked: Whether names of cases open them in `report.html`, which must lie in `out`.
 
     Returns:
         The files by rater. Anonymous raters have none, and `note` says so.
@@ -97,7 +99,7 @@ def write_sheets(
     if study.anonymous or len(study.raters) < 2:
         return Sheets(note=ANONYMOUS if study.anonymous else ALONE)
     when = order_of(study, order)
-    maker = _Maker(study, readings_of(study, gold, progress), when, gold, title)
+    maker = _Maker(study, readings_of(study, gold, progress), when, gold, title, linked)
     # Bytes that any system takes.
     coded = (file_name(as_text(rater)).encode("utf-8")[:_LONGEST] for rater in study.raters)
     names = different_names(name.decode("utf-8", "ignore") for name in coded)
@@ -140,6 +142,7 @@ class _Maker:
     order: Order | None
     gold: bool
     title: str
+    linked: bool
 
     @property
     def masks(self) -> bool:
@@ -165,10 +168,12 @@ class _Maker:
         number = self.study.raters.index(rater)
         own = self.readings.of(number)
         groups = np.asarray(self.study.index.groups[own.cases], str)
+        whose = named(rater, "Rater")  # a number says what it is, a long name stays whole
         return filled_page(
             "sheet.html",
-            rater=rater,
+            rater=whose if whose.endswith(rater) else rater,
             title=self.title,
+            linked=self.linked,
             masks=self.masks,
             two=len(self.study.raters) == 2,
             raters=len(self.study.raters),
