@@ -32,6 +32,13 @@ class Panes {
 
   get picture() { return this.data.pictures[parseInt(this.controls.image.value, 10)]; }
 
+  // Colours of areas mean something only on a picture without any.
+  get greyed() {
+    const { image, mode } = this.controls;
+    return mode.value !== "outline" && image.value.endsWith(" -1") && Boolean(this.picture && this.picture.colours)
+      && this.layers.some(({ name }) => this.data.drawnBy.has(name));
+  }
+
   get three() { return this.controls.view.value === "three" && !this.controls.sides.checked; }
 
   get layers() { return this.index.layers.filter(({ name }) => !this.off.has(`layer ${name}`)); }
@@ -65,6 +72,7 @@ class Panes {
 
   async paint() {
     const turn = this.turn += 1, wanted = this.wanted();
+    this.figure.dataset.greyed = this.greyed;
     this.layOut(wanted);
     const scenes = await Promise.all(wanted.map(({ plane }) => this.scene(plane)));
     if (turn !== this.turn) return;
@@ -90,8 +98,8 @@ class Panes {
     ]);
     const said = data.labels.length
       ? this.keep(`said ${where}`, () => saidOn(data.labels, data.shape, plane, at)) : null;
-    const drawn = stack && this.keep(`tones ${controls.image.value} ${where} ${this.window}`, () =>
-      bitmapOf(toned(values, tones(this.picture, this.window), channel < 0 ? null : channel)));
+    const drawn = stack && this.keep(`tones ${controls.image.value} ${where} ${this.window} ${this.greyed}`, () =>
+      bitmapOf(toned(values, tones(this.picture, this.window), channel < 0 ? null : channel, this.greyed)));
     return { where, values, drawn, map, said };
   }
 
@@ -131,7 +139,7 @@ class Panes {
     const placesOf = (some) => some.map(({ name }) => said.layers.indexOf(name));
     const places = placesOf(layers), base = said.layers.indexOf(against.value);
     const rest = placesOf(this.layers).filter((place) => place >= 0 && !places.includes(place));
-    const strong = layers.length > 1 ? 0.4 : 0.5;
+    const strong = layers.length > 1 ? 0.4 : this.greyed ? 0.6 : 0.5;
     return Uint32Array.from(said.patterns, (pattern) => {
       const labels = places.map((place) => this.classOf(pattern[place]));
       if (mode.value === "difference" && sides.checked && base < 0) { // where others have more, it has less

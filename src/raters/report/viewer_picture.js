@@ -109,8 +109,9 @@ function valueOfCode(knots, code, part = knots.findLastIndex(([, from]) => from 
   return value + ((next - value) * (code - from)) / (to - from || 1);
 }
 
-// `channel` is 0, 1 or 2 for red, green or blue alone.
-function toned(part, table, channel) {
+// `channel` is 0, 1 or 2 for red, green or blue alone. Colours that become grey keep to the middle
+// tones: light and dark ones would turn areas into those of lighter and darker colours.
+function toned(part, table, channel, greyed = false) {
   const grey = part.values instanceof Uint8Array;
   const pixels = new Uint32Array(part.values.length);
   for (let k = 0; k < pixels.length; k += 1) {
@@ -118,9 +119,11 @@ function toned(part, table, channel) {
     if (grey || channel !== null) {
       const tone = table[grey ? value : (value >>> (8 * channel)) & 255];
       pixels[k] = packed(tone, tone, tone, 255);
-    } else {
-      pixels[k] = packed(table[value & 255], table[(value >>> 8) & 255], table[(value >>> 16) & 255], 255);
+      continue;
     }
+    const red = table[value & 255], green = table[(value >>> 8) & 255], blue = table[(value >>> 16) & 255];
+    const tone = 64 + Math.round(0.15 * red + 0.295 * green + 0.055 * blue);
+    pixels[k] = greyed ? packed(tone, tone, tone, 255) : packed(red, green, blue, 255);
   }
   return { ...part, values: pixels };
 }
