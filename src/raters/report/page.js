@@ -103,6 +103,7 @@ function startLinks(tables) {
     try { name = decodeURIComponent(name); } catch (error) { /* it is taken as it is */ }
     if (asked[1] === "case" && knownNames.viewed.has(name)) return;
     tables.some((table) => table(asked[1], name));
+    if (asked[1] === "case") sayMissing(name);
   };
   window.addEventListener("hashchange", open);
   document.addEventListener("click", (event) => { // the same link once more

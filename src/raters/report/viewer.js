@@ -22,6 +22,7 @@ function startViewer(figure) {
 
   async function showCase(at) {
     shown = at;
+    find(".missing").hidden = true;
     if (!await panes.take(figure.querySelectorAll("script.case")[at].textContent)) return;
     find("h3").textContent = index.cases[at].id;
     find(".tools dl").replaceChildren(...index.cases[at].facts.flatMap(
@@ -262,6 +263,17 @@ async function openCase(viewers) {
       return;
     }
   }
+}
+
+// What a link asks for and no viewer holds is said by the first one.
+function sayMissing(name) {
+  const viewer = document.querySelector(".viewer");
+  if (!viewer) return;
+  startViewer(viewer);
+  const said = viewer.querySelector(".missing");
+  said.querySelector("strong").textContent = name;
+  said.hidden = false;
+  viewer.scrollIntoView();
 }
 
 function startViewers() {
