@@ -53,7 +53,7 @@ function startTable(figure) {
   const heads = [...figure.querySelectorAll("th")];
   const search = figure.querySelector("input");
   const numbers = heads.map((head) => head.classList.contains("number"));
-  const state = { column: -1, way: 1, picked: null };
+  const state = { column: -1, way: 1, picked: null, first: false };
 
   function show() {
     let rows = data.rows;
@@ -63,7 +63,7 @@ function startTable(figure) {
       rows = [...rows].sort((a, b) => compareCells(a[state.column], b[state.column], state.way));
     }
     let shown = rows.slice(0, data.shown);
-    if (state.picked && !shown.includes(state.picked)) shown = [state.picked, ...shown];
+    if (state.first && !shown.includes(state.picked)) shown = [state.picked, ...shown.slice(0, -1)];
     body.replaceChildren(...shown.map((row) => tableRow(row, numbers, data.links, row === state.picked)));
     const many = (n) => n.toLocaleString("en");
     const part = rows.length > data.shown ? `first ${many(data.shown)} of ` : "";
@@ -71,6 +71,7 @@ function startTable(figure) {
       `${rows.length === 1 ? "row" : "rows"}${text ? ` of ${many(data.rows.length)}` : ""}`;
   }
   heads.forEach((head, column) => head.firstElementChild.addEventListener("click", () => {
+    state.first = false;
     const again = state.column === column;
     if (again && state.way < 0) Object.assign(state, { column: -1, way: 1 });
     else Object.assign(state, { column, way: again ? -1 : 1 });
@@ -78,7 +79,10 @@ function startTable(figure) {
     if (state.column >= 0) head.setAttribute("aria-sort", state.way > 0 ? "ascending" : "descending");
     show();
   }));
-  search.addEventListener("input", show);
+  search.addEventListener("input", () => {
+    state.first = false;
+    show();
+  });
   figure.querySelector(".csv").addEventListener("click", () => saveCsv(figure.dataset.name, data));
   figure.querySelector(".bar").hidden = false;
   show();
@@ -87,7 +91,8 @@ function startTable(figure) {
     const columns = data.links.flatMap((link, column) => (link === kind ? [column] : []));
     const found = data.rows.find((row) => columns.some((column) => shownText(row[column]) === name));
     if (!found) return false;
-    state.picked = found;
+    Object.assign(state, { picked: found, first: true }); // at the top, if it is not among those shown
+    search.value = "";
     show();
     body.querySelector(".picked").scrollIntoView({ block: "center" });
     return true;
