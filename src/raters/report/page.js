@@ -34,6 +34,20 @@ function startNavigation() {
   document.querySelectorAll("main > section").forEach((section) => observer.observe(section));
 }
 
+// Commands break between words, not at the hyphens of an option or between it and its value; of
+// other texts, options are kept whole.
+function keepWhole() {
+  const keep = (places, words) => document.querySelectorAll(places).forEach((place) => {
+    for (const node of [...place.childNodes].filter((one) => one.nodeType === Node.TEXT_NODE)) {
+      const parts = node.data.split(words);
+      node.replaceWith(...parts.map((part, k) =>
+        (k % 2 ? Object.assign(element("span", part), { className: "whole" }) : part)));
+    }
+  });
+  keep("code", /(-\w \S+|\S+)/);
+  keep(".actions li, .text p, figcaption, .held", /((?<=[\s(])(?:-\w [\w.-]+|--\w[\w-]*))/);
+}
+
 // Tables -----------------------------------------------------------------------------------------
 // A cell is a text, a number as [text, value], or null for no value.
 const shownText = (cell) => (cell === null ? "–" : Array.isArray(cell) ? cell[0] : cell);
@@ -161,6 +175,7 @@ const knownNames = Object.fromEntries(Object.entries(
   JSON.parse(document.querySelector("#names").textContent)).map(([what, names]) => [what, new Set(names)]));
 startTheme();
 startNavigation();
+keepWhole();
 const tables = [...document.querySelectorAll("figure.table")].map(startTable);
 startViewers();
 startLinks(tables);
