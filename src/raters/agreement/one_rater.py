@@ -124,7 +124,7 @@ class MixedUp:
 def mixed_up(
     own: Ints, everybody: Ints, names: Sequence[str], masks: bool, most: int = 4
 ) -> list[MixedUp]:
-    """Return the classes that a rater mixes up most, the largest share first.
+    """Return the classes that a rater mixes up no less than others do, the largest share first.
 
     Args:
         own: How often the others say the class of the row, and the rater that of the column.
@@ -146,6 +146,8 @@ def mixed_up(
             if row == column or number < (1 if masks else _LEAST_MIXED) or number < 0.02 * total:
                 continue
             usual = rest[row, column] / rest[row].sum() if rest[row].any() else np.nan
+            if number / total < usual:
+                continue
             one = MixedUp(names[row], names[column], number / total, number, float(usual))
             found.append(one)
     return sorted(found, key=lambda one: -one.share)[:most]
