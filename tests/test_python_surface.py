@@ -111,7 +111,7 @@ class TestFrames:
     @pytest.mark.parametrize(
         ("frame", "words"),
         [
-            (LONG.drop(columns="item"), "found the columns annotator, .*expected 'task'.*task="),
+            (LONG.drop(columns="item"), "columns annotator, .*expected .task.: raters.read.*task="),
             (LONG[["item", "answer", "size"]], "expected 'worker'"),
             (WIDE.set_axis([True, False]), "index of True and False"),
             (WIDE.set_axis(["t", "t"]), "found task 't' in rows 1 and 2"),
