@@ -65,7 +65,7 @@ def label_pair(a: ArrayLike, b: ArrayLike, num_classes: int | None = None) -> tu
 
 def check_classes(num_classes: int) -> None:
     """Reject a number of classes that leaves no foreground."""
-    if num_classes < 2:
+    if not isinstance(num_classes, int | np.integer) or num_classes < 2:
         raise RatersError(
             f"found {num_classes} classes, expected at least 2: background and a foreground class"
         )
