@@ -136,7 +136,9 @@ def test_cases_without_anything_by_the_chosen_raters(run: Run, tmp_path: Path) -
     [
         (["1,ann,Cat", "1,bob,cat", "2,ann,dog"], "label-case", "'Cat', 'cat'"),
         (["1,ann,cat", "1,bob,n/a", "2,ann,dog"], "missing-label", "--missing n/a"),
-        (["1,ann,-1", "1,bob,-1", "2,ann,1"], "missing-label", "67% of all"),
+        (["1,ann,-1", "1,bob,-1", "2,ann,1"], "missing-label", "-1 in 2 labels (67%)"),
+        (["1,ann,-1", "1,bob,1", "2,ann,0"], "missing-label", "with --missing -1"),
+        (["1,ann,-1", "1,bob,a", "2,ann,b"], "missing-label", "the class '-1' in 1 label"),
         (["1,ann,cat", "2,bob,cat"], "no-shared-case", "'0' and '00'"),
     ],
 )
@@ -147,7 +149,7 @@ def test_odd_labels(run: Run, tmp_path: Path, rows: list[str], kind: str, words:
 
 
 def test_usual_labels_are_not_odd(run: Run, tmp_path: Path) -> None:
-    assert problems(run, table(tmp_path, "1,ann,-1", "1,bob,1", "2,ann,0")) == {}
+    assert problems(run, table(tmp_path, "1,ann,-1", "1,bob,1", "2,ann,-2")) == {}
     assert problems(run, table(tmp_path, "1,ann,-1", "1,bob,-1", "2,ann,-2")) == {}
     every = [f"{k},{r},{(k + s) % 8}" for k in range(8) for s, r in enumerate("abc")]
     assert problems(run, table(tmp_path, *every)) == {}

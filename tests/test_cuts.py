@@ -197,6 +197,20 @@ def test_nothing_to_choose_by_is_an_error() -> None:
         CutTally(2).area()
 
 
+def test_cases_that_do_not_fit_are_refused() -> None:
+    maps, drawn = np.zeros((2, 4, 4)), np.zeros((3, 4, 4), int)
+    for labels, words in (
+        ([drawn, drawn], "found 1 maps and 2 labels, expected one per case"),
+        ([drawn[:, :3]], r"a map of shape \(2, 4, 4\) and labels of shape \(3, 3, 4\), expected"),
+    ):
+        with pytest.raises(RatersError, match=words):
+            area_cut([maps], labels)
+    with pytest.raises(RatersError, match=r"reference of shape \(3, 4\), expected"):
+        best_cut([maps], [drawn[0, :3]])
+    with pytest.raises(RatersError, match=r"found a map of shape \(4,\)"):
+        area_cut(maps[0], drawn[0])
+
+
 def test_without_blank_masks_their_voxels_do_not_count() -> None:
     """One rater drew on the left half only; a blank mask of the right half says nothing of it."""
     foreground = np.array([[0.6, 0.6, 0.3, 0.1, 0.9, 0.8, 0.7, 0.9]])

@@ -307,7 +307,7 @@ def test_bad_predictions_are_refused(masks: Study) -> None:
     model = raters.fit(masks, "vote", **{**TINY, "epochs": 1})
     with pytest.raises(RatersError, match="found the rater 'eve', expected one of good"):
         model.as_rater(masks[0], "eve")
-    with pytest.raises(RatersError, match="expected 1 channels and 2 spatial axes"):
+    with pytest.raises(RatersError, match="expected 1 channel followed by 2 spatial axes"):
         model.truth(np.zeros((3, 8, 8)))
 
 

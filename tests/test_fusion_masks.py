@@ -357,7 +357,7 @@ def test_many_classes_of_one_rater_and_labels_out_of_range() -> None:
     labels = np.arange(255)[np.newaxis]
     assert (vote(labels, 255).labels == labels[0]).all()
     for patterns in (True, False):
-        with pytest.raises(RatersError, match="from 0 to 254, expected -1 to 1"):
+        with pytest.raises(RatersError, match=r"found label 254, expected -1 .* from 0 to 1"):
             staple(labels, 2, patterns=patterns)
 
 
@@ -386,3 +386,25 @@ def test_pooled_errors_are_those_of_studies_with_other_groups() -> None:
     own = rows["0", "foreground"]
     assert own["ppv_se"] > own["sensitivity_se"] > 0
     assert rows["3", "foreground"]["sensitivity_se"] is None
+
+
+@pytest.mark.parametrize("function", [vote, staple, simple, raters.fusion.spatial_staple])
+def test_one_case_as_lists_and_what_is_none(function: Any) -> None:
+    labels = np.array([[[0, 1, 1, 0]] * 4, [[0, 1, 0, 0]] * 4, [[0, 1, 1, 1]] * 4])
+    expected = function(labels, 2).labels
+    for same in (labels.tolist(), labels.astype(float), list(labels)):
+        assert np.array_equal(function(same, 2).labels, expected)
+    with pytest.raises(RatersError, match=r"expected .*raters"):
+        function(labels[:0], 2)
+    with pytest.raises(RatersError, match="found label 1, expected -1"):
+        function(labels, 1)
+    with pytest.raises(RatersError, match="found str, expected an array of numbers"):
+        function("x", 2)
+
+
+def test_a_number_of_classes_and_a_method_are_known() -> None:
+    for number in (2.5, "2", 0):
+        with pytest.raises(RatersError, match="classes, expected at least 1, a whole number"):
+            staple(np.zeros((2, 3), int), number)  # type: ignore[arg-type]
+    with pytest.raises(RatersError, match="found the method 3, expected one of vote"):
+        raters.fuse(np.zeros((1, 2, 3, 3), int), 3)  # type: ignore[arg-type]

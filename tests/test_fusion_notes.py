@@ -46,6 +46,18 @@ def test_cases_with_two_of_three_raters_count_too() -> None:
     assert len(notes) == 1 and notes[0].startswith("1 case has two raters only")
 
 
+@pytest.mark.parametrize("pool", [False, True])
+def test_one_rater_is_said(pool: bool) -> None:
+    labels = lesions(1, 1)
+    notes = raters.fuse(labels, "staple", pool=pool).notes
+    assert notes == ["4 cases have one rater only: the consensus is what this rater drew"]
+    assert raters.fuse(labels, "vote").notes == []
+    labels = np.concatenate([labels, lesions(2, 3)], axis=1)
+    labels[0, 1:] = -1
+    notes = raters.fuse(labels, "staple").notes
+    assert notes == ["1 case has one rater only: the consensus is what this rater drew"]
+
+
 def test_classes_that_nobody_gave_are_said() -> None:
     """Raters who say 1 for 2 have matrices that tell so, also where they are alone."""
     random = np.random.default_rng(0)

@@ -321,8 +321,8 @@ def test_bad_options_are_named(options: dict[str, Any], message: str) -> None:
 @pytest.mark.parametrize(
     ("labels", "message"),
     [
-        (np.zeros((2, 4, 4)), "float64"),
-        (np.full((2, 4, 4), 2), "label 2, expected -1 to 1"),
+        (np.full((2, 4, 4), 0.5), "float64"),
+        (np.full((2, 4, 4), 2), "label 2, expected -1 .* from 0 to 1"),
         (np.full((2, 4, 4), -2), "label -2"),
         (np.zeros((0, 4, 4), int), "shape"),
         (np.zeros((2, 2, 2, 2, 2), int), "shape"),

@@ -277,3 +277,11 @@ def test_an_unfinished_run_is_told(folder: Path) -> None:
     (folder / "splits.csv").write_text("case,part,group\n")
     with pytest.raises(RatersError, match="found an unfinished run"):
         raters.load(folder)
+
+
+def test_what_is_no_folder_is_told(tmp_path: Path, folder: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(RatersError, match="file: found a file, expected a folder to write to"):
+        raters.load(folder).save(tmp_path / "file")
+    with pytest.raises(RatersError, match="found NoneType, expected the path of a model folder"):
+        raters.load(None)  # type: ignore[arg-type]

@@ -160,6 +160,12 @@ class TestOneCase:
         else:
             assert found.confusion.shape == (3, 2, 2, 1, 1)
 
+    def test_raters_that_are_numbers(self) -> None:
+        labels = np.array([[0, 1], [1, 1]] * 8)
+        study = Study.from_arrays(RNG.normal(size=(16, 2)), labels)
+        model = raters.fit(study, "global-cm", epochs=1, progress=False)
+        assert np.array_equal(model.as_rater(study[0], 1), model.as_rater(study[0], "1"))  # type: ignore[arg-type]
+
     def test_entropy_is_in_bits(self) -> None:
         found = predict_case(make_model(values=(0, 1, 2)), RNG.normal(size=(1, 9, 12)))
         assert np.allclose(found.entropy, entropy(found.truth, base=2, axis=0), atol=1e-5)
@@ -494,10 +500,20 @@ class TestBadInput:
         assert "5 cases could not be predicted" in said.err
         for name in ("c0.png", "c1.png", "d0.npy", "d1.npy", "e.npy"):
             assert f"images/{name}: " in said.err
-        assert "found an image of 3x20x24, expected 1 channels and 2 spatial axes" in said.err
+        assert "found an image of 3x20x24, expected 1 channel followed by 2 spatial" in said.err
         assert said.err.count("NaN or infinite") == 2
         assert sorted(p.name for p in (pictures / "out").glob("*.png")) == ["c2.png", "c3.png"]
         assert json.loads(run(*given(pictures), "--json").out)["skipped"] == 2
+
+    def test_colours_are_no_volume(self, brains: Path, tmp_path: Path, run: Run) -> None:
+        colour = RNG.integers(0, 255, (32, 32, 3), dtype=np.uint8)
+        Image.fromarray(colour).save(tmp_path / "c0.png")
+        said = run(brains / "model", tmp_path / "{case}.png", "-o", tmp_path / "out")
+        assert said.code == 2
+        assert "c0.png: found an image of 3x32x32, expected 1 channel followed by 3" in said.err
+        model = raters.load(brains / "model")
+        volume = RNG.random((16, 16, 8), "f")
+        assert np.array_equal(model.truth(volume), model.truth(volume[np.newaxis]))
 
     @pytest.mark.parametrize(
         ("options", "expected"),

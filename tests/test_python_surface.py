@@ -111,7 +111,7 @@ class TestFrames:
     @pytest.mark.parametrize(
         ("frame", "words"),
         [
-            (LONG.drop(columns="item"), "found the columns annotator, .*expected 'task'.*task="),
+            (LONG.drop(columns="item"), "columns annotator, .*expected .task.: raters.read.*task="),
             (LONG[["item", "answer", "size"]], "expected 'worker'"),
             (WIDE.set_axis([True, False]), "index of True and False"),
             (WIDE.set_axis(["t", "t"]), "found task 't' in rows 1 and 2"),
@@ -327,10 +327,10 @@ class TestStudy:
 
     @pytest.mark.parametrize("what", ["labels", "reference"])
     def test_labels_that_are_no_whole_numbers(self, what: str) -> None:
-        bad = np.array([[0.0, np.nan], [1.0, 0.0]])
-        with pytest.raises(RatersError, match=r"NaN in .*case 0, expected whole.*-1 for missing"):
+        bad = np.array([[0.0, np.nan], [0.5, 0.0]])
+        with pytest.raises(RatersError, match=r"case 1: .*float64, expected whole.*-1 for missing"):
             Study.from_arrays(**{what: bad})
-        with pytest.raises(RatersError, match="type float64 in case 0"):
+        with pytest.raises(RatersError, match="case 0: found labels of type float64"):
             Study.from_arrays(**{what: bad[1:]}, classes=["a", "b"])
         for words in (np.array([["a", "b"], ["b", "b"]]), np.array([["a", "b"]])):
             with pytest.raises(RatersError, match=r"type <U1.*raters.read takes a frame"):

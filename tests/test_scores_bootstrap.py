@@ -151,6 +151,9 @@ def test_wider_at_a_higher_level_and_where_groups_are_few() -> None:
 
 
 def test_errors() -> None:
+    for bad in (3.0, [[1.0, 2.0]]):
+        with pytest.raises(RatersError, match="axes, expected one number per case"):
+            scores.interval(bad)
     with pytest.raises(RatersError, match="found 1 groups for 2 scores"):
         scores.interval([0.1, 0.2], ["a"])
     with pytest.raises(RatersError, match="found 2 and 1 scores, expected pairs"):

@@ -177,6 +177,11 @@ def test_matrix_errors() -> None:
         scores.overlap_matrix([[0]], [[0]], score="f1")
 
 
+def test_one_threshold_is_none() -> None:
+    with pytest.raises(RatersError, match=r"found the threshold 2, expected several: \[2\]"):
+        scores.soft_dice([0.0, 1.0], [0.0, 1.0], 2)  # type: ignore[arg-type]
+
+
 def test_defined_mean_says_what_it_left_out() -> None:
     assert scores.defined_mean([[0.0, np.nan], [1.0, np.nan]]) == (0.5, 2, 2)
     nothing = scores.defined_mean([np.nan])

@@ -65,6 +65,13 @@ def test_shares_are_positive(fractions: dict[str, float]) -> None:
         assign_splits(["a", "b"], fractions)
 
 
+def test_words_are_no_shares_and_no_seed() -> None:
+    with pytest.raises(RatersError, match=r"found shares {'train': 'a'}, expected"):
+        assign_splits(["a", "b"], {"train": "a"})  # type: ignore[dict-item]
+    with pytest.raises(RatersError, match="found the seed 'a', expected 0 or more, a whole"):
+        assign_splits(["a", "b"], {"train": 1}, seed="a")  # type: ignore[arg-type]
+
+
 def test_a_study_is_split_and_selected() -> None:
     groups = list("aabbccdd")
     study = Study.from_arrays(labels=np.zeros((8, 1, 2, 2), int), groups=groups)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -326,12 +327,20 @@ MASKS = np.zeros((2, 2, 3, 3), int)
     [
         ({}, "found no arrays"),
         (
-            {"labels": MASKS.astype(float)},
-            "found labels of type float64 in case 0, expected whole numbers",
+            {"labels": MASKS + 0.7},
+            "labels of case 0: found labels of type float64, expected whole numbers",
         ),
         ({"labels": MASKS - 2}, "found labels from -2 to -2 in case 0, expected -1"),
         ({"labels": MASKS + 2, "classes": ["a", "b"]}, "from 2 to 2 in case 0.*for 2 classes"),
-        ({"labels": MASKS, "reference": MASKS[:, 0] + 0.5}, "reference labels of type float64"),
+        ({"labels": MASKS, "reference": MASKS[:, 0] + 0.5}, "reference of case 0: .* float64"),
+        ({"labels": MASKS + 2**40}, "found the label 1099511627776, expected class numbers up to"),
+        (
+            {"labels": [[MASKS[0, 0]] * 2, [MASKS[0, 0], np.zeros((4, 3), int)]]},
+            "labels of case 1: a mask: found shape 4 x 3, expected 3 x 3 as in the first one",
+        ),
+        ({"labels": [1, 0, 1]}, r"found one label of each case, expected labels \(cases, raters"),
+        ({"labels": np.array(3)}, "found an array of int64 as labels, expected a sequence"),
+        ({"images": MASKS.astype(str)}, "images of case 0: found an array of <U21, expected"),
         (
             {"labels": MASKS, "reference": MASKS[:, 0] + 3, "classes": ["a", "b"]},
             "reference labels from 3",
@@ -354,6 +363,56 @@ MASKS = np.zeros((2, 2, 3, 3), int)
 def test_arrays_that_are_refused(arrays: dict[str, Any], words: str) -> None:
     with pytest.raises(RatersError, match=words):
         Study.from_arrays(**arrays)
+
+
+@pytest.mark.parametrize("kind", [np.uint8, np.int64, np.float16, np.float64, bool])
+def test_masked_labels_are_missing(kind: type) -> None:
+    masked: Any = np.ma.masked_array(np.ones((2, 3, 2, 2), kind), mask=False)
+    masked[0, :2] = np.ma.masked
+    expected = np.ones((2, 3, 2, 2), int)
+    expected[0, :2] = -1
+    lists = [[masked[0, 0], None, masked[0, 2]], list(masked[1])]
+    for arrays in (masked, list(masked), [list(case) for case in masked], lists):
+        study = Study.from_arrays(labels=arrays, reference=masked[:, 0])
+        assert np.array_equal([case.labels for case in study], expected)
+        assert study[0].reference is None and np.all(study[1].reference == 1)
+    table = Study.from_arrays(labels=masked[:, :, 0, 0])
+    assert len(table.triplets) == 4
+    assert (raters.fuse(masked, "vote")["0"].labels == 1).all()
+    assert raters.check(masked).raters == {"0": 1, "1": 1, "2": 2}
+
+
+def test_whole_floats_are_labels_and_nan_is_missing() -> None:
+    labels = np.array([[[[0.0, 1.0]], [[np.nan, 2.0]]]])
+    for arrays in (labels, labels.astype(np.float32), labels.tolist(), torch.tensor(labels)):
+        study = Study.from_arrays(labels=arrays, reference=labels[:, 0])
+        assert study[0].labels.tolist() == [[[0, 1]], [[-1, 2]]] and len(study.classes) == 3
+    table = Study.from_arrays(labels=[[0.0, np.nan], [1.0, 1.0]], reference=[np.nan, 1.0])
+    assert table.triplets.label.tolist() == [0, 1, 1]
+    assert table[0].reference is None and table[1].reference == 1
+
+
+@pytest.mark.parametrize(
+    ("labels", "classes", "values", "expected"),
+    [
+        ([0, 255, -1], None, (0, 255), [0, 1, -1]),
+        ([0, 128, 255], None, (0, 128, 255), [0, 1, 2]),
+        ([0, 255, 1], None, (0, 1), [0, 1, 1]),
+        ([0, 2, -1], None, (0, 1, 2), [0, 2, -1]),  # class numbers: the first did not occur
+        ([0, 255, 255], {0: "bg", 255: "fg"}, (0, 255), [0, 1, 1]),
+        ([4, 0, 4], {0: "bg", 4: "core", 1: "rest"}, (0, 4, 1), [1, 0, 1]),
+        ([0, 1, 1], {0: "bg", 255: "fg"}, (0, 255), [0, 1, 1]),
+    ],
+)
+def test_values_of_arrays_as_of_files(
+    labels: list[int], classes: Any, values: tuple[int, ...], expected: list[int]
+) -> None:
+    masks = np.array([[labels] * 2])[:, :, np.newaxis]
+    for arrays in (masks, masks.astype(float)):
+        study = Study.from_arrays(labels=arrays, reference=masks[:, 0], classes=classes)
+        assert study.classes.values == values
+        assert study[0].labels[1, 0].tolist() == expected
+    assert raters.check(study).counts["0"] == [expected.count(k) for k in range(len(values))]
 
 
 def test_an_image_of_another_shape_is_refused() -> None:

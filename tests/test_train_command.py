@@ -353,6 +353,13 @@ class TestConfigFile:
         assert not mark.exists()
         assert not (tmp_path / "run").exists()
 
+    def test_an_unknown_method_without_a_file(
+        self, run: Run, study: list[str], tmp_path: Path
+    ) -> None:
+        said = run("train", *study, "-o", tmp_path / "run", "-m", "pixelcm")
+        assert said.code == 2
+        assert said.err.startswith("error: found the method 'pixelcm'")
+
     def test_all_facts_of_a_run_are_known(self) -> None:
         """A key that is added to `config.yaml` has to be added to the facts, too."""
         assert set(ModelConfig.model_fields) == {"method", "options", "training", *FACTS}

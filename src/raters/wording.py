@@ -132,7 +132,7 @@ def expected_one_of(known: Iterable[str], found: str) -> str:
     listed = list(known)
     if not listed:
         return "expected none"
-    close = get_close_matches(found, listed, n=1)
+    close = get_close_matches(str(found), listed, n=1)
     hint = f"; did you mean {close[0]!r}?" if close else ""
     if close and len(listed) > MOST_LISTED:
         return f"expected a known one{hint}"

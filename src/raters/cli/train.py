@@ -120,7 +120,7 @@ def _asked(
     try:
         checked = checked_options(method or DEFAULT_METHOD, options)
     except RatersError:
-        with placed(file=config):  # the file is named where it errs
+        with placed(file=config or None):  # the file is named where it errs
             checked_options(method or DEFAULT_METHOD, of_file)
         raise
     return method, options, notes, checked

@@ -24,6 +24,7 @@ from raters.fusion.kernels import collect, encode, expand
 from raters.scores.conventions import label_array
 from raters.study.classes import MISSING
 from raters.study.triplets import Triplets, in_task_order
+from raters.study.whole_numbers import at_least
 
 _BLOCK = 1 << 16
 _HASH = 0x100000001B3  # a prime, as in FNV
@@ -84,16 +85,6 @@ def blocks(size: int) -> Iterator[slice]:
     return (slice(k, k + _BLOCK) for k in range(0, size, _BLOCK))
 
 
-def _refuse_numbers(flat: Array, num_classes: int) -> None:
-    """Reject class numbers out of range: compiled code would write outside its tables."""
-    if flat.size == 0:
-        return
-    parts = in_stretches(lambda a, b: (flat[:, a:b].min(), flat[:, a:b].max()), flat.shape[1])
-    low, high = min(int(p[0]) for p in parts), max(int(p[1]) for p in parts)
-    if low < MISSING or high >= num_classes:
-        raise RatersError(f"found labels from {low} to {high}, expected -1 to {num_classes - 1}")
-
-
 def columns_of(labels: Array, num_classes: int, patterns: bool = True) -> Columns:
     """Take labels `(raters, *space)` as columns: patterns where they are few (and wanted).
 
@@ -107,9 +98,12 @@ def columns_of(labels: Array, num_classes: int, patterns: bool = True) -> Column
         >>> columns.labels[:, columns.weights > 0].tolist(), columns.weights.max().item()
         ([[0, 1], [0, 1]], 2.0)
     """
-    flat = label_array(labels).reshape(len(labels), -1)
-    _refuse_numbers(flat, num_classes)
-    possible = (num_classes + 1) ** len(labels)
+    # Compiled code would write outside its tables where numbers are out of range.
+    array = label_array(labels, at_least(1, num_classes, "classes"))
+    if not array.ndim or not len(array):
+        raise RatersError(f"found labels of shape {array.shape}, expected some (raters, *space)")
+    flat = array.reshape(len(array), -1)
+    possible = (num_classes + 1) ** len(flat)
     if patterns and possible <= min(MOST_PATTERNS, max(flat.shape[1], 256)):
         return _counted(flat, num_classes, possible)
     found = _collected(flat, num_classes) if patterns else None

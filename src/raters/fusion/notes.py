@@ -57,11 +57,14 @@ def case_remarks(labels: Array, fusion: Fusion) -> Row:
     if same:
         remarks["same"] = same
     there = np.flatnonzero((looks >= 0).any(axis=1))
-    if len(there) == 2 and fusion.confusion is not None:
+    matrices = fusion.confusion is not None
+    if len(there) == 1 and matrices and _equal(flat[there[0]], fusion.labels.ravel()):
+        remarks["one"] = True
+    if len(there) == 2 and matrices:
         a, b = flat[there]  # voxels that they differ on, and those that became background
         differ = (a != b) & (a >= 0) & (b >= 0)
         remarks["two"] = [int(differ.sum()), int((fusion.labels.ravel()[differ] == 0).sum())]
-    if fusion.confusion is not None:
+    if matrices:
         fused = fusion.labels.ravel()
         drawn = np.flatnonzero(fused > 0)
         unsaid = int((flat[:, drawn] != fused[drawn]).all(axis=0).sum())
@@ -96,7 +99,7 @@ def notes_of(remarks: Iterable[Row], raters: Sequence[str], method: str) -> list
     """
     same: Counter[tuple[int, int]] = Counter()
     both = np.zeros((len(raters), len(raters)), np.int64)
-    cases = doubtful = unsaid = pairs = differ = background = 0
+    cases = doubtful = unsaid = alone = pairs = differ = background = 0
     for row in remarks:
         cases += 1
         drew = row.get("drew", [])
@@ -104,6 +107,7 @@ def notes_of(remarks: Iterable[Row], raters: Sequence[str], method: str) -> list
         same.update((a, b) for a, b in row.get("same", []))
         doubtful += "starts" in row
         unsaid += "unsaid" in row
+        alone += "one" in row
         pairs += "two" in row
         voxels, empty = row.get("two", (0, 0))
         differ, background = differ + voxels, background + empty
@@ -114,6 +118,9 @@ def notes_of(remarks: Iterable[Row], raters: Sequence[str], method: str) -> list
         for (a, b), number in sorted(same.items())
         if number >= NEARLY_ALL * both[a, b]
     ]
+    if alone:
+        what = f"{alone:,} case{'s have' if alone > 1 else ' has'} one rater only"
+        notes.append(f"{what}: the consensus is what this rater drew")
     if pairs and differ:
         notes.append(_about_two(method, pairs, background / differ))
     if unsaid:

@@ -58,7 +58,7 @@ def simple(
         if converged:
             break
     votes = count_votes(columns, num_classes, weights)
-    return voted(columns, votes, winner, labels.shape[1:], converged, weights)
+    return voted(columns, votes, winner, np.shape(labels)[1:], converged, weights)
 
 
 def _performance(columns: Columns, winner: Labels, num_classes: int) -> Floats:

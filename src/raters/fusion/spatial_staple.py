@@ -142,9 +142,9 @@ def spatial_staple(
         [1.0, 0.0]
     """
     volume = _volume(labels, num_classes)
-    space = labels.shape[1:]
+    space = np.shape(labels)[1:]
     local = _window(window, spacing, prior_weight, space)
-    plain = staple(volume.labels.reshape(labels.shape), num_classes, prior=class_prior)
+    plain = staple(volume.labels.reshape(-1, *space), num_classes, prior=class_prior)
     assert plain.prior is not None and plain.confusion is not None
     prior = np.asarray(plain.prior if class_prior is None else class_prior, np.float64)
     shares = prior.reshape(num_classes, -1)
@@ -246,16 +246,12 @@ def _window(
 
 def _volume(labels: Array, num_classes: int) -> _Volume:
     """Check the labels and take them as planes."""
-    labels = label_array(labels)
+    labels = label_array(labels, num_classes)
     if not 2 <= labels.ndim <= 4 or labels.size == 0:
         raise RatersError(
             f"found labels of shape {labels.shape}, expected (raters, *space) with one to three "
             "space axes, and at least one rater and voxel"
         )
-    lowest, highest = int(labels.min()), int(labels.max())
-    if lowest < MISSING or highest >= num_classes:
-        found = lowest if lowest < MISSING else highest
-        raise RatersError(f"found the label {found}, expected {MISSING} to {num_classes - 1}")
     planes = np.ascontiguousarray(labels, np.int16).reshape(-1, *as_planes(labels.shape[1:]))
     return _Volume(planes, num_classes, [channels_of(own, num_classes) for own in planes])
 

@@ -62,7 +62,7 @@ def staple(
         >>> fused.labels, fused.converged
         (array([0, 0, 1, 1, 0], dtype=int16), True)
     """
-    given = _given_prior(prior, num_classes, labels.shape[1:])
+    given = _given_prior(prior, num_classes, np.shape(labels)[1:])
     varies = given is not None and given.shape[1] > 1
     columns = columns_of(labels, num_classes, patterns and not varies)
     agreed = columns.agreed() if restrict else None
@@ -73,7 +73,7 @@ def staple(
     shares = label_shares(used, num_classes) if given is None else given
     options = EMOptions(max_iter, tol, estimate_prior and not varies, smoothing)
     found = fit(used, shares, options, kinds_of(starts, ("vote",)))
-    return fused(columns, found, labels.shape[1:], agreed)
+    return fused(columns, found, np.shape(labels)[1:], agreed)
 
 
 def label_shares(columns: Columns, num_classes: int) -> Floats:

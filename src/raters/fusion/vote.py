@@ -35,7 +35,7 @@ def vote(labels: Array, num_classes: int, *, ties: Ties = "lowest") -> Fusion:
     columns = columns_of(labels, num_classes)
     votes = count_votes(columns, num_classes)
     best = np.where(votes > 0, votes == votes.max(axis=0), 0.0)
-    return voted(columns, best, decide(votes, ties), labels.shape[1:])
+    return voted(columns, best, decide(votes, ties), np.shape(labels)[1:])
 
 
 def mean(labels: Array, num_classes: int, *, ties: Ties = "lowest") -> Fusion:
@@ -55,7 +55,7 @@ def mean(labels: Array, num_classes: int, *, ties: Ties = "lowest") -> Fusion:
     """
     columns = columns_of(labels, num_classes)
     votes = count_votes(columns, num_classes)
-    return voted(columns, votes, decide(votes, ties), labels.shape[1:])
+    return voted(columns, votes, decide(votes, ties), np.shape(labels)[1:])
 
 
 def count_votes(columns: Columns, num_classes: int, weights: Array | None = None) -> Floats:

@@ -104,7 +104,7 @@ def interval(
         >>> print(interval([0.7, 0.8], groups=["a", "a"]))
         0.750 (no interval: found 1 group, expected at least 6)
     """
-    values = np.asarray(scores, np.float64)[:, None]
+    values = np.asarray(scores, np.float64)[..., None]
     own = None if statistic is None else (lambda drawn: statistic(drawn[:, 0]))
     return _interval(values, groups, own, level, repeats, seed)
 
@@ -150,6 +150,8 @@ def _interval(
 ) -> Interval:
     """Do the work for scores `(n, columns)`: leave out NaN, estimate, draw, take quantiles."""
     _refuse_draws(level, repeats)
+    if values.ndim != 2:
+        raise RatersError(f"found scores of {values.ndim - 1} axes, expected one number per case")
     kept = ~np.isnan(values).any(axis=1)
     skipped = int((~kept).sum())
     values, names = values[kept], group_names(groups, len(values))[kept]

@@ -358,7 +358,14 @@ def _searched(
 ) -> Floats:
     """Search the cuts of cases with what is given of each, `reference` or `labels`."""
     [(name, values)] = given.items()
-    cases = [(np.asarray(p), own) for p, own in zip(probabilities, values, strict=True)]
+    maps, drawn = list(probabilities), list(values)
+    if len(maps) != len(drawn):
+        raise RatersError(f"found {len(maps)} maps and {len(drawn)} {name}, expected one per case")
+    cases = [(np.asarray(p), own) for p, own in zip(maps, drawn, strict=True)]
+    for shape, own in ((found.shape, np.shape(own)) for found, own in cases):
+        if len(shape) < 2 or (own[1:] if name == "labels" else own) != shape[1:]:
+            what = f"a map of shape {shape} and {name} of shape {own}"
+            raise RatersError(f"found {what}, expected (classes, *space) and the same space")
 
     def look(tallies: list[CutTally]) -> bool:
         for tally, (found, own) in product(tallies, cases):

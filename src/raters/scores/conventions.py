@@ -30,8 +30,8 @@ from numpy.typing import ArrayLike
 
 from raters.arrays import Array, Floats
 from raters.errors import RatersError
+from raters.study import foreign
 from raters.study.classes import MISSING
-from raters.study.foreign import array_of
 
 Spacing = Sequence[float] | Floats
 """The size of a voxel in mm, by axis."""
@@ -47,11 +47,7 @@ def label_array(labels: ArrayLike, num_classes: int | None = None) -> Array:
         Traceback (most recent call last):
         raters.errors.RatersError: found label 255, expected -1 (MISSING) or a class from 0 to 1
     """
-    array = array_of(labels)
-    if array.dtype.kind == "b":
-        array = array.view(np.int8)
-    if array.dtype.kind not in "iu" and array.size:
-        raise RatersError(f"found labels of type {array.dtype}, expected whole numbers")
+    array = foreign.label_array(labels)
     if num_classes is not None and array.size:
         low, high = int(array.min()), int(array.max())
         if low < MISSING or high >= num_classes:
@@ -74,7 +70,7 @@ def label_pair(a: ArrayLike, b: ArrayLike, num_classes: int | None = None) -> tu
 
 def check_classes(num_classes: int) -> None:
     """Reject a number of classes that leaves no foreground."""
-    if num_classes < 2:
+    if not isinstance(num_classes, int | np.integer) or num_classes < 2:
         raise RatersError(
             f"found {num_classes} classes, expected at least 2: background and a foreground class"
         )

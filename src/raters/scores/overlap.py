@@ -268,6 +268,8 @@ def soft_counts(
                [0, 1, 0, 3]])
     """
     first, second = _maps(truth, predicted)
+    if not np.ndim(thresholds):
+        raise RatersError(f"found the threshold {thresholds}, expected several: [{thresholds}]")
     known = ~(np.isnan(first) | np.isnan(second))
     if not known.all():
         first, second = first[known], second[known]

@@ -13,9 +13,10 @@ from numpy.typing import NDArray
 
 from raters.arrays import Array
 from raters.errors import RatersError
-from raters.study.classes import MISSING, Classes
+from raters.study.classes import MISSING, Classes, named_values
 from raters.study.geometry import Geometry
 from raters.study.triplets import TableBackend, Triplets
+from raters.study.whole_numbers import MOST_VALUES, value_counts
 from raters.wording import first_repeated
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ Axes = int | Callable[[], int | None] | None
 
 Only images that are plain arrays need it, to find their channel axis.
 """
+_WHITE, _MOST = 255, 65535  # the highest values of pictures of 8 and 16 bits
 
 
 @dataclass(frozen=True)
@@ -201,32 +203,6 @@ class ArraysBackend:
         return Geometry(shape, None if self._affines is None else self._affines[case])
 
 
-def refuse_bad_labels(labels: Any, num_classes: int, what: str) -> None:  # noqa: ANN401
-    """Reject class numbers outside `-1 .. classes - 1` and anything that is not an integer."""
-    for case, array in enumerate(labels):
-        if array is None:
-            continue
-        array = whole_labels(array, what, case)
-        if array.size and not (int(array.min()) >= -1 and int(array.max()) < num_classes):
-            raise RatersError(
-                f"found {what} from {array.min()} to {array.max()} in case {case}, "
-                f"expected -1 (missing) to {num_classes - 1} for {num_classes} classes"
-            )
-
-
-def whole_labels(given: Any, what: str, case: int) -> NDArray[Any]:  # noqa: ANN401
-    """Return labels as an array; reject anything that is not an integer."""
-    array = np.asarray(given)
-    if array.dtype.kind in "iub":
-        return array
-    nan = array.dtype.kind == "f" and bool(np.isnan(array).any())
-    hint = "" if array.dtype.kind == "f" else "; raters.read takes a frame of other labels"
-    raise RatersError(
-        f"found {'NaN in ' if nan else ''}{what} of type {array.dtype} in case {case}, expected "
-        f"whole numbers from 0, and -1 for missing{hint}"
-    )
-
-
 def arrays_backend(
     ids: NDArray[np.object_],
     images: Any,  # noqa: ANN401
@@ -238,10 +214,7 @@ def arrays_backend(
 ) -> tuple[Backend, Kind, tuple[str, ...], Classes]:
     """Make the store of `Study.from_arrays`; also give the kind, the raters and the classes."""
     names = _rater_names(labels, raters)
-    found = _classes(classes, labels, reference)
-    for what, arrays in (("labels", labels), ("reference labels", reference)):
-        if arrays is not None:
-            refuse_bad_labels(arrays, len(found), what)
+    found, labels, reference = _coded(classes, labels, reference)
     if not _is_classification(labels, reference):
         masks = ArraysBackend(names, labels, images, reference, affines, ids)
         return masks, "segmentation", names, found
@@ -257,6 +230,8 @@ def arrays_backend(
 
 
 def _rater_names(labels: Any, given: Sequence[str] | None) -> tuple[str, ...]:  # noqa: ANN401
+    if labels is not None and len(labels) and not np.ndim(labels[0]):
+        raise RatersError("found one label of each case, expected labels (cases, raters, *space)")
     number = 0 if labels is None or not len(labels) else len(labels[0])
     names = tuple(str(name) for name in (range(number) if given is None else given))
     if len(names) != number or len(set(names)) < number or "" in names:
@@ -297,17 +272,39 @@ def _is_classification(labels: Any, reference: Any) -> bool:  # noqa: ANN401
     return bool(known) and np.ndim(known[0]) == 0
 
 
-def _classes(given: Any, labels: Any, reference: Any) -> Classes:  # noqa: ANN401
-    if given is not None:
-        return Classes.of(given)
+def _coded(given: Any, labels: Any, reference: Any) -> tuple[Classes, Any, Any]:  # noqa: ANN401
+    """Return the classes, and labels and reference as class numbers.
+
+    As in files, few values with gaps up to 255 or more are the classes in order, and values of the
+    classes that were given stand for these.
+    """
     groups = {"labels": labels, "reference labels": reference}
-    highest = max(
-        (
-            int(np.max(whole_labels(array, what, case)))
-            for what, group in groups.items()
-            for case, array in enumerate(() if group is None else group)
-            if array is not None and np.size(array)
-        ),
-        default=1,
-    )
-    return Classes.from_values(range(max(highest, 1) + 1))
+    seen = [
+        (what, case, set(value_counts(array) if array.size > 64 else array.ravel().tolist()))
+        for what, group in groups.items()
+        for case, one in enumerate(() if group is None else group)
+        for array in ([] if one is None else [np.asarray(one)])
+    ]
+    values = set[int]().union(*(found for *_, found in seen)) - {MISSING}
+    highest = max(values, default=1)
+    if highest > _MOST:
+        raise RatersError(f"found the label {highest}, expected class numbers up to {_MOST}")
+    sparse = highest >= _WHITE and len(values) <= MOST_VALUES and min(values) >= 0
+    usual = values | {0} if sparse else range(max(highest, 1) + 1)
+    classes = named_values(usual) if given is None else Classes.of(given)
+    codes = [value for one in classes for value in (one.value, *one.also)]
+    if codes != list(range(len(codes))) and not isinstance(given, Classes) and values <= {*codes}:
+        return classes, *(_encoded(classes, group) for group in groups.values())
+    for what, case, found in seen:
+        if found and not MISSING <= min(found) <= max(found) < len(classes):
+            raise RatersError(
+                f"found {what} from {min(found)} to {max(found)} in case {case}, "
+                f"expected -1 (missing) to {len(classes) - 1} for {len(classes)} classes"
+            )
+    return classes, labels, reference
+
+
+def _encoded(classes: Classes, group: Any) -> Any:  # noqa: ANN401
+    if group is None:
+        return None
+    return [None if one is None else classes.encode(np.asarray(one), [MISSING]) for one in group]

@@ -14,7 +14,7 @@ from raters.arrays import Flags, Ints
 from raters.errors import RatersError, placed
 from raters.study import formats
 from raters.study.backend import Axes, Image, LabelRules, RawMask
-from raters.study.classes import MISSING, Classes, LabelClass
+from raters.study.classes import MISSING, Classes, named_values
 from raters.study.geometry import Geometry, Header, Volume, difference
 from raters.study.whole_numbers import value_counts, whole_numbers
 
@@ -161,7 +161,7 @@ class FilesBackend:
         """
         found = set(values) | {0}
         if not self.class_names:
-            return _named_values(found - set(self.rules.ignore), file_names)
+            return named_values(found - set(self.rules.ignore), file_names)
         names = self.class_names
         if self.rules.overlap != "combine":
             return Classes.of({0: "background", **{k + 1: n for k, n in enumerate(names)}})
@@ -229,15 +229,6 @@ class FilesBackend:
         if len(shape) != ndim + 1:
             return None
         return len(shape) - 1 if shape[-1] < shape[0] and not self._channels_first else 0
-
-
-def _named_values(values: set[int], file_names: Mapping[int, str]) -> Classes:
-    """Name values; where some files hold 0 and 1 and others 0 and 255, both mean foreground."""
-    if values == {0, 1, 255} and not file_names:
-        return Classes((LabelClass("background", 0), LabelClass("foreground", 1, also=(255,))))
-    ordered = sorted(values | set(file_names))
-    plain = Classes.from_values(ordered).names
-    return Classes.of({v: file_names.get(v, n) for v, n in zip(ordered, plain, strict=True)})
 
 
 def add_names(known: dict[int, str], names: Mapping[int, str], file: str) -> None:

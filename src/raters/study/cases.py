@@ -31,20 +31,20 @@ def assign_splits(
         >>> assign_splits(["p1", "p1", "p2", "p3"], {"train": 0.5, "test": 0.5}, seed=0)
         ['test', 'test', 'train', 'train']
     """
-    total = sum(fractions.values())
-    if not fractions or not all(0 < share < np.inf for share in fractions.values()):
+    numbers = all(isinstance(share, int | float | np.number) for share in fractions.values())
+    if not fractions or not numbers or not all(0 < v < np.inf for v in fractions.values()):
         raise RatersError(
             f"found shares {dict(fractions)}, expected positive numbers such as train=0.8, test=0.2"
         )
-    if seed < 0:
-        raise RatersError(f"found the seed {seed}, expected 0 or more")
+    if not isinstance(seed, int | np.integer) or seed < 0:
+        raise RatersError(f"found the seed {seed!r}, expected 0 or more, a whole number")
     group_of = [str(group) for group in groups]
     names, sizes = np.unique(group_of, return_counts=True)
     if len(names) < len(fractions):
         raise RatersError(
             f"found {len(names)} groups for {len(fractions)} splits, expected a group for each"
         )
-    share = np.array(list(fractions.values())) / total * len(group_of)
+    share = np.array(list(fractions.values())) / sum(fractions.values()) * len(group_of)
     filled = np.zeros(len(share))
     split_of: dict[str, str] = {}
     for k in np.random.default_rng(seed).permutation(len(names)):

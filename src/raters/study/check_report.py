@@ -125,16 +125,13 @@ def _columns_of_names(triplets: Triplets) -> Iterator[Problem]:
 
 def _like_missing(triplets: Triplets) -> Iterator[Problem]:
     counts = np.bincount(triplets.label, minlength=len(triplets.values))
-    total = max(int(counts.sum()), 1)
-    least = min((v for v in triplets.values if isinstance(v, int) and v != -1), default=-1)
-    for value, count in zip(triplets.values, counts, strict=True):
-        often = value == -1 and least >= 0 and count / total > 0.5
-        if count and (often or str(value).strip().lower() in _LIKE_MISSING):
-            yield _warning(
-                "missing-label",
-                f"the label {value!r} is {count / total:.0%} of all: if it means 'not labelled', "
-                f"say --missing {value}",
-            )
+    least = min((v for v in triplets.values if isinstance(v, int) and v != -1), default=0)
+    like = {*_LIKE_MISSING, "-1"} if least >= 0 else _LIKE_MISSING
+    for value, count in zip(triplets.values, counts.tolist(), strict=True):
+        if count and str(value).strip().lower() in like:
+            found = f"the class {value!r} in {many(count, 'label')} ({count / len(triplets):.0%})"
+            what = f"found {found}: if it means 'no label', read with --missing {value}"
+            yield _warning("missing-label", what)
 
 
 def match_hints(

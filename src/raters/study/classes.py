@@ -207,6 +207,16 @@ class Classes:
         return Classes(tuple(self.items[k] for k in chosen)), table
 
 
+def named_values(values: Collection[int], given: Mapping[int, str] | None = None) -> Classes:
+    """Name values; where some masks hold 0 and 1 and others 0 and 255, both mean foreground."""
+    names = given or {}
+    if set(values) == {0, 1, 255} and not names:
+        return Classes((LabelClass("background", 0), LabelClass("foreground", 1, also=(255,))))
+    ordered = sorted({*values, *names})
+    plain = Classes.from_values(ordered).names
+    return Classes.of({v: names.get(v, n) for v, n in zip(ordered, plain, strict=True)})
+
+
 def _refuse_repeats(what: str, items: Sequence[int | str]) -> None:
     twice = first_repeated(items)
     if twice is not None:

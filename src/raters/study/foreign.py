@@ -93,6 +93,30 @@ def array_of(thing: Any) -> Array:  # noqa: ANN401
     return array
 
 
+def label_array(given: Any) -> Array:  # noqa: ANN401
+    """Return labels as whole numbers; what is masked or NaN is MISSING.
+
+    Raises:
+        RatersError: for fractions and what is no number.
+
+    Example:
+        >>> label_array(np.array([1.0, np.nan])), label_array(np.ma.masked_equal([0, 7], 7))
+        (array([ 1, -1], dtype=int32), array([ 0, -1]))
+    """
+    array = np.asarray(given if isinstance(given, np.ndarray | np.generic) else array_of(given))
+    if np.ma.isMaskedArray(given):
+        array = np.where(np.ma.getmaskarray(given), np.int16(MISSING), array)
+    if array.dtype.kind == "f":
+        known = np.where(np.isnan(array), MISSING, array)
+        if ((known == np.rint(known)) & (np.abs(known, dtype=float) < 2**31)).all():
+            return known.astype(np.int32)
+    if array.dtype.kind not in "iub":
+        hint = "" if array.dtype.kind == "f" else "; raters.read takes a frame of other labels"
+        expected = f"expected whole numbers from 0, and -1 for missing{hint}"
+        raise RatersError(f"found labels of type {array.dtype}, {expected}")
+    return array.view(np.int8) if array.dtype.kind == "b" else array
+
+
 def _named(thing: object) -> str:
     kind = type(thing)
     if isinstance(thing, np.ndarray):
@@ -160,10 +184,10 @@ def labels_of(given: Any) -> tuple[Array, Geometry | None]:  # noqa: ANN401
     Args:
         given: An array, or a sequence with one mask per rater; None for one who did not label.
     """
-    if not isinstance(given, list | tuple):
-        if is_image(given):
-            raise RatersError("found one image as the labels of a case, expected one per rater")
-        return array_of(given), None
+    if is_image(given):
+        raise RatersError("found one image as the labels of a case, expected one per rater")
+    if not isinstance(given, list | tuple) or all(isinstance(one, _NUMBERS) for one in given):
+        return label_array(given), None
     volumes = [None if mask is None else mask_of(mask) for mask in given]
     known = [volume for volume in volumes if volume is not None]
     if not known:
@@ -176,10 +200,12 @@ def labels_of(given: Any) -> tuple[Array, Geometry | None]:  # noqa: ANN401
 
 def mask_of(given: Any) -> Volume:  # noqa: ANN401
     """Return one mask, `(*space)`, with its affine if it has one."""
+    if not is_image(given):
+        return Volume(label_array(given), _meta_affine(given))
     volume = volume_of(given)
     if volume.has_channels:
         raise RatersError(f"found {len(volume.array)} channels in a mask, expected one label")
-    return replace(volume, array=whole_numbers(volume.array)) if is_image(given) else volume
+    return replace(volume, array=whole_numbers(volume.array))
 
 
 def _common(grids: Sequence[Geometry | None], what: str) -> Geometry | None:
@@ -208,7 +234,7 @@ def converted(images: Given, labels: Given, reference: Given, affines: Given) ->
     grids: list[list[tuple[str, Geometry]]] = [[] for _ in range(number)]
     readers = {"images": image_of, "labels": labels_of, "reference": _reference_of}
     for what, given in groups.items():
-        if given is not None and _holds_foreign(given):
+        if given is not None and _holds_foreign(given, what):
             groups[what] = [
                 _case(readers[what], one, what, k, grids[k]) for k, one in enumerate(given)
             ]
@@ -220,31 +246,37 @@ def converted(images: Given, labels: Given, reference: Given, affines: Given) ->
 def _outer(given: Any, what: str) -> Any:  # noqa: ANN401
     """Reject what is no sequence of cases; a tensor becomes an array as a whole."""
     if isinstance(given, library_class("torch", "Tensor")):
-        return array_of(given)
+        given = array_of(given)
     if isinstance(given, library_class("pandas", "DataFrame")):
         raise RatersError(
             f"found a DataFrame as {what}, expected arrays: Study.from_frame and raters.read take "
             "frames"
         )
-    if is_image(given) or isinstance(given, str | bytes | dict):
+    single = is_image(given) or getattr(given, "ndim", 1) == 0 or not hasattr(given, "__len__")
+    if given is not None and (single or isinstance(given, str | bytes | dict)):
         raise RatersError(f"found {_named(given)} as {what}, expected a sequence, one per case")
     return given
 
 
-def _holds_foreign(given: Any) -> bool:  # noqa: ANN401
+def _holds_foreign(given: Any, what: str) -> bool:  # noqa: ANN401
     """Return whether a group needs to be converted; arrays of numbers do not, and stay lazy."""
+    plain = "buif" if what == "images" else "iub"
     if isinstance(given, np.ndarray) and given.dtype != object:
-        return False
-    if not isinstance(given, list | tuple | np.ndarray):
+        return _is_foreign(given, plain)
+    if what == "images" and not isinstance(given, list | tuple | np.ndarray):
         return False  # rows of a file, which give arrays
-    return any(_is_foreign(one) for one in given)
+    return any(_is_foreign(one, plain) for one in given)
 
 
-def _is_foreign(one: Any) -> bool:  # noqa: ANN401
+_NUMBERS = int, float, np.generic
+
+
+def _is_foreign(one: Any, plain: str) -> bool:  # noqa: ANN401
     if isinstance(one, list | tuple):
-        return any(part is None or _is_foreign(part) for part in one)
-    plain = one is None or isinstance(one, np.ndarray | np.generic | int | float)
-    return not plain
+        return any(not isinstance(part, _NUMBERS) or _is_foreign(part, plain) for part in one)
+    if isinstance(one, (*_NUMBERS, np.ndarray)):
+        return np.asarray(one).dtype.kind not in plain or np.ma.isMaskedArray(one)
+    return one is not None
 
 
 def _case(

@@ -131,7 +131,7 @@ class Study(StudyData):
 
         Args:
             images: `(cases, channels, *space)`, or `(cases, features)` for classes.
-            labels: Class numbers with -1 for MISSING: `(cases, raters, *space)`, or
+            labels: Class numbers; -1, NaN and masked are MISSING: `(cases, raters, *space)`, or
                 `(cases, raters)` for classes.
             reference: Truth, class numbers: `(cases, *space)`, or `(cases,)` for classes.
             raters: Names of the raters; by default '0', '1', ...

@@ -332,8 +332,8 @@ def _known(names: Sequence[str], given: str | None, what: str) -> str | None:
     if given is not None and given not in names:
         listed = ", ".join(names[:12]) + (", ..." if len(names) > 12 else "")
         raise RatersError(
-            f"found the columns {listed}, expected {given!r}: name the columns of a long table by "
-            "task=, worker= and label=; wide=True says that each column is a rater",
+            f"found the columns {listed}, expected {given!r}: raters.read(frame, task=, worker=, "
+            "label=) names the columns of a long table; wide=True says that each is a rater",
             kind="columns",
         )
     return given or next((name for name in USUAL[what] if name in names), None)

@@ -22,6 +22,7 @@ from raters.scores.chosen_cut import CutGiven, Cuts, by_name, chosen_cut, read_c
 from raters.scores.cut import cut_labels
 from raters.study.case import Case
 from raters.study.foreign import image_of as given_image
+from raters.study.paths import refuse_file
 from raters.study.study import Study
 from raters.study.whole_numbers import at_least
 from raters.training.config import (
@@ -141,7 +142,7 @@ class Model:
 
     def as_rater(self, image: Image, rater: str) -> Probabilities:
         """Return what a rater would say of the image, `p(o | x, rater)`, `(classes, *space)`."""
-        return self._said(image, raters=(rater,)).as_rater(rater)
+        return self._said(image, raters=(str(rater),)).as_rater(str(rater))
 
     def confusion(self, image: Image) -> Probabilities:
         """Return the raters' matrices for an image, `C[t, o]`: `(raters, L, L, *space)`.
@@ -290,9 +291,8 @@ class Model:
         if rater in self.config.labelled:
             return self.config.raters.index(rater)
         known = listing(self.config.labelled) or "none: this model knows no raters"
-        silent = " without a label in the training" if rater in self.config.unlabelled else ""
-        why = f"found the rater {rater!r}{silent}, expected one of {known}"
-        raise RatersError(why, rater=rater)
+        why = " without a label in the training" if rater in self.config.unlabelled else ""
+        raise RatersError(f"found the rater {rater!r}{why}, expected one of {known}", rater=rater)
 
     def pixels(self, image: NDArray[Any] | Case) -> Tensor:
         """Bring an image to what the network takes: `(channels, *space)`, normalised.
@@ -301,20 +301,20 @@ class Model:
             RatersError: for an image that the model cannot take; it names the case and its file.
         """
         if not isinstance(image, Case):
-            return self._pixels_of(given_image(image)[0])
+            array, grid = given_image(image)
+            bare = grid is None and array.ndim == self.config.spatial_dims > 0
+            return self._pixels_of(array[None] if bare and self.config.channels == 1 else array)
         found = image.needed_image()
         with in_case(image.id, found.source):
             return self._pixels_of(found.array)
 
     def _pixels_of(self, array: NDArray[Any]) -> Tensor:
-        channels, spatial_dims = self.config.channels, self.config.spatial_dims
-        if array.ndim == spatial_dims and channels == 1 and spatial_dims:
-            array = array[np.newaxis]
-        if array.ndim != spatial_dims + 1 or array.shape[0] != channels or 0 in array.shape:
-            axes = f"channels and {spatial_dims} spatial axes" if spatial_dims else "features"
+        channels, axes = self.config.channels, self.config.spatial_dims
+        if array.ndim != axes + 1 or array.shape[0] != channels or 0 in array.shape:
             found = "x".join(map(str, array.shape)) or "one number"
-            why = f"found an image of {found}, expected {channels} {axes}"
-            raise RatersError(why, kind="channels")
+            space = f" followed by {axes} spatial axes" if axes else ""
+            expected = many(channels, "channel" if axes else "feature") + space
+            raise RatersError(f"found an image of {found}, expected {expected}", kind="channels")
         return torch.from_numpy(self._normalise(array))
 
     def warn_if_not_dominant(self) -> None:
@@ -336,6 +336,7 @@ class Model:
         knows its cuts, `cuts.json`; where it learnt weights of raters, `rater_weights.csv`.
         """
         path, epochs = Path(folder), self.config.training.epochs
+        refuse_file(path)
         path.mkdir(parents=True, exist_ok=True)
         write_weights(path / WEIGHTS, self.method)
         write_config(path, self.config)
@@ -356,13 +357,12 @@ class Model:
             RatersError: It is no model folder, the run in it is not finished, or its files do not
                 fit together.
         """
+        refuse_no_model(folder)
         path = Path(folder)
-        refuse_no_model(path)
         config = read_config(path / CONFIG).with_network(network)
         method = build_with_weights(config, path / WEIGHTS).eval()
-        history, best_epoch = read_history(path)
         cuts = read_cuts(path, config.classes_of_study())
-        return cls(method, config, history, best_epoch, cuts)
+        return cls(method, config, *read_history(path), cuts)
 
 
 def rows_of_weights(weights: Mapping[str, float]) -> list[Row]:

@@ -129,6 +129,8 @@ def refuse_used(folder: str | Path) -> None:
 
 def refuse_no_model(folder: str | Path) -> None:
     """Refuse what is no model folder, and say what is there instead; also an unfinished run."""
+    if not isinstance(folder, str | Path):
+        raise RatersError(f"found {type(folder).__name__}, expected the path of a model folder")
     path = Path(folder)
     if (path / CONFIG).exists():
         refuse_unfinished(path)
