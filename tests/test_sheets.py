@@ -244,7 +244,7 @@ def test_classes_mixed_up_are_beside_what_is_usual() -> None:
     assert found[0].usual == pytest.approx(0.1)
     assert mixed_up(own, own, ["bg", "b", "c"], masks=True)[0].said == "c"  # not background
     careful = np.array([[9, 1], [0, 10]])
-    assert mixed_up(careful, careful + [[5, 5], [0, 10]], ["a", "b"], masks=False) == []
+    assert mixed_up(careful, careful + np.array([[5, 5], [0, 10]]), ["a", "b"], masks=False) == []
 
 
 def test_examples_are_the_farthest() -> None:
