@@ -39,6 +39,7 @@ QUOTE = re.compile(r"(<!-- bench ([a-z0-9][^\n>]*?) -->).*?(<!-- /bench -->)", r
 QUOTED_TABLE = re.compile(
     r"(<!-- bench-table ([a-z0-9][^\n>]*?) -->).*?(<!-- /bench-table -->)", re.DOTALL
 )
+_MARKUP = re.compile(r"<!--.*?-->|\s*\(\[[^]]*\]\([^)]*\)\)|;\s*\[[^]]*\]\([^)]*\)|\*\*|`")
 INDEX = "index.md"
 Reader = Callable[[str], Collected]
 _LEAST = 3  # rows that a rank correlation of the index needs
@@ -115,6 +116,16 @@ def page(found: Collected) -> str:
         f"```text\n{command(found)}\nraters bench table {spec.name} -o results\n```",
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def plain_finding(found: Collected) -> str:
+    """Return what was found without Markdown; '' if these results lack a number that it quotes."""
+    spec, folder = found.spec, found.folder
+    try:
+        text = quoted(spec.finding, lambda n: found if n == spec.name else committed(n, folder))
+    except RatersError:
+        return ""
+    return _paragraph(_MARKUP.sub("", text)) if found.comparable else ""
 
 
 def _paragraph(text: str) -> str:

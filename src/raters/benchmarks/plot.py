@@ -84,16 +84,10 @@ def figure(found: Collected, theme: Theme = "light") -> Figure:
 
 def drawn_scores(found: Collected) -> list[str]:
     """Return the scores of which something is known."""
-    return [
-        score
-        for score in found.scores
-        if any(key[2] == score for key in found.values)
-        or any(
-            found.published(setting, row, score) is not None
-            for setting in found.settings
-            for row in found.spec.rows
-        )
-    ]
+    rows = found.spec.rows.values()
+    printed = (score for row in rows for s in found.settings for score in row.published.get(s, ()))
+    known = {*printed, *(score for _, _, score in found.values)}
+    return [score for score in found.scores if score in known]
 
 
 # Dots.
@@ -182,11 +176,7 @@ def _dots_legend(made: Figure, found: Collected, panels: list[list[str]], theme:
 
 
 def _prints(found: Collected) -> bool:
-    return any(
-        found.spec.rows[row].published.get(setting)
-        for setting in found.settings
-        for row in found.rows_of(setting)
-    )
+    return any(row.published.get(s) for row in found.spec.rows.values() for s in found.settings)
 
 
 # Curves.

@@ -84,6 +84,7 @@ class Collected:
         seconds: How long all cells took together, each on one core.
         memory: The most memory that a cell held, in MB.
         versions: The versions that results are of, by what they are of.
+        folder: The folder of results.
     """
 
     spec: Specification
@@ -96,6 +97,7 @@ class Collected:
     seconds: float = 0.0
     memory: float = 0.0
     versions: dict[str, list[str]] = field(default_factory=dict)
+    folder: Path = Path()
 
     @property
     def settings(self) -> tuple[str, ...]:
@@ -163,7 +165,7 @@ def collect(spec: Specification, scale: str, folder: Path) -> Collected:
         scale: The name of a scale.
         folder: The folder of results.
     """
-    found = Collected(spec, scale)
+    found = Collected(spec, scale, folder=folder)
     seen: dict[str, set[str]] = {}
     for cell in cells_of(spec, scale):
         place = cell.setting, cell.row

@@ -283,9 +283,9 @@ def rendered(found: Collected, form: str) -> str:
         return to_csv(flat_rows(found))
     if form == "json":
         return to_json(facts(found)) + "\n"
-    title = f"{found.spec.title} ({found.spec.name}, {found.scale})"
+    title = f"{found.spec.title}: {found.spec.name}, {found.scale}"
     if not found.comparable:
-        title += f": {SMOKE}"
+        title += f" ({SMOKE})"
     if form == "html":
         from raters.benchmarks.bench_page import bench_page
 

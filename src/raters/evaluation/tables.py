@@ -234,7 +234,7 @@ def likelihood_rows(sums: Sums, bootstrap: GroupBootstrap) -> list[Row]:
 
 
 def calibration_tables(sums: Sums, bootstrap: GroupBootstrap) -> tuple[list[Row], list[Row]]:
-    """Return calibration error, Brier score and log loss, and what is in each bin."""
+    """Return calibration error, confidence minus accuracy, Brier score and log loss; the bins."""
     rows, bins = [], []
     for name, of in (
         ("calibration", ("truth", REFERENCE)),
@@ -245,6 +245,8 @@ def calibration_tables(sums: Sums, bootstrap: GroupBootstrap) -> tuple[list[Row]
             continue
         row: Row = {"of": of[0], "against": of[1], "labels": int(parts[:, -1].sum())}
         row |= entry("ece", bootstrap.interval(parts, calibration_error))
+        gap = parts[:, : 3 * BINS].reshape(-1, 3, BINS).sum(axis=2) @ [[1, 0], [-1, 0], [0, 1]]
+        row |= entry("overconfidence", bootstrap.interval(gap, ratio))
         row |= entry("brier", bootstrap.interval(parts[:, [-3, -1]], ratio))
         row |= entry("log_loss", bootstrap.interval(parts[:, [-2, -1]], ratio))
         rows.append(row)

@@ -7,7 +7,7 @@ scored, so that nothing is predicted twice.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
 
@@ -244,6 +244,7 @@ class Estimated:
         all_raters: All raters in the order of the study, by which they have their colours.
         anonymous: Whether raters are anonymous: all are one then.
         shared: Whether all raters share one matrix or head.
+        few: Raters who gave too few labels to be judged.
     """
 
     raters: Sequence[str]
@@ -257,6 +258,7 @@ class Estimated:
     all_raters: Sequence[str] | None = None
     anonymous: bool = False
     shared: bool = False
+    few: Collection[str] = ()
 
 
 def foreground_of(matrix: Floats, pixels: Floats) -> Row:

@@ -143,7 +143,8 @@ class Number:
 class Matrix:
     """A small table of numbers in shades; `values[row][column]`, None for no value.
 
-    `colours` are those of rows that are raters, whose names are links; numbers have `digits`.
+    `colours` are those of rows that are raters, whose names are links; numbers have `digits`;
+    `notes` are a few words behind each row, or none.
     """
 
     title: str
@@ -153,6 +154,7 @@ class Matrix:
     about: str = ""
     colours: Mapping[str, str] = field(default_factory=dict)
     digits: int = 2
+    notes: Sequence[str] = ()
 
     def shade(self, value: float) -> int:
         """Spread shades over the values that there are, so that small differences are seen."""

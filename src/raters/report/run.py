@@ -89,7 +89,7 @@ def run_report(
     part = shown_part(study, [seen])
     scores, watched = score_and_watch(model, part.study, progress)
     scores.run, scores.split = run, part.name
-    estimated = _estimated(model, part.study, scores, watched)
+    estimated = _estimated(model, part.study, scores, watched, _few(whole))
     if part.study.kind == "segmentation":
         cases, cards = case_section(model, part.study, scores, watched, shown, progress)
     else:
@@ -107,7 +107,7 @@ def run_report(
         training,
         epochs,
     )
-    first = _first(part, scores, watched, estimated, cards, training)
+    first = _first(part, scores, watched, estimated, cards, training, bool(against))
     facts = _facts(model, seen) | {"cases scored": scores.scored}
     return Report(title, facts, sections, f"{about} {part_said(part)}", first)
 
@@ -155,25 +155,33 @@ def _without_study(model: Model, why_not: str) -> list[Section]:
 
 
 def _estimated(
-    model: Model, study: Study, scores: Evaluation, watched: Watched
+    model: Model, study: Study, scores: Evaluation, watched: Watched, few: set[str]
 ) -> Estimated | None:
     if watched.matrices is None:
         return None
     masks = study.kind == "segmentation"
-    what = "pixels" if masks else "cases"
+    scored = ("the pixels of " if masks else "") + many(scores.scored, "case")
     return Estimated(
         watched.raters,
         study.classes.names,
         watched.matrices,
         watched.true_matrices,
         watched.draws_more,
-        f"the {what} of {many(scores.scored, 'case')} by the predicted true class",
+        f"{scored} by the predicted true class",
         masks,
         watched.pixels,
         study.raters,
         study.anonymous,
         model.method.shares_matrix,
+        few,
     )
+
+
+def _few(study: Study) -> set[str]:
+    """Return raters of a table whom a handful of labels says nothing of."""
+    table = study.kind != "segmentation"
+    given = np.bincount(study.triplets.rater, minlength=len(study.raters)) if table else ()
+    return {rater for rater, n in zip(study.raters, given, strict=table) if n < ENOUGH}
 
 
 def _first(
@@ -183,6 +191,7 @@ def _first(
     estimated: Estimated | None,
     cards: list[Card],
     training: Section,
+    compared: bool,
 ) -> First:
     study, masks, main = part.study, part.study.kind == "segmentation", scores.main
     name, of = score_name(scores.score) if scores.score else "score", f"{part.name} case".strip()
@@ -205,7 +214,7 @@ def _first(
     actions = [
         say("act_run_cases", cases=first, what="case" if masks else "task"),
         say("act_run_raters", **judged, **cut),
-        say("act_run_train", said=advice[0] if advice else "", part=part.name),
+        say("act_run_train", said=advice[0] if advice else "", part=part.name, compared=compared),
     ]
     title, matrix = text_of("first.cards-prediction", "title", masks=masks), None
     if masks and (dice := np.array(list(watched.pairs.values()))).size:
@@ -220,16 +229,14 @@ def _judged(
 ) -> dict[str, Any]:
     """Return which raters stand out by a run; `fits` is how well its prediction fits each."""
     masks = study.kind == "segmentation"
-    few = set[str]()  # raters of a table whom a handful of labels says nothing of
-    if not masks:
-        given = np.bincount(study.triplets.rater, minlength=len(study.raters))
-        few = {rater for rater, n in zip(study.raters, given, strict=True) if n < ENOUGH}
+    few = _few(study)
     ranked = sorted((d, r) for r, d in fits.items() if d is not None and r not in few)
     low = (ranked[0][1], ranked[0][0]) if len(ranked) > 1 and not study.anonymous else None
     named = estimated is not None and not estimated.anonymous and not estimated.shared
     rows = skill_rows(estimated) if named and estimated is not None else []
     more = [] if watched.draws_more is None else (100 * watched.draws_more).tolist()
     skilled = [r for r in rows if not masks and np.isfinite(r["balanced_accuracy"])]
+    skilled = [r for r in skilled if estimated is not None and r["rater"] not in estimated.few]
     return {
         "way": one_way([known(value) for value in more]),
         "rows": draws_unlike(rows)[:2],

@@ -115,7 +115,7 @@ def case_section(
     meaning = f"{MEANING[0].lower()}{MEANING[1:]}"
     of = {"told": len(raters), "raters": len(watched.raters), "meaning": meaning}
     most = len(watched.raters) > len(raters) == MOST_RATERS
-    caption = text_of("run.cases", "caption", varies=varies, first=most, **of)
+    caption = text_of("run.cases", "caption", varies=varies, first=most, score=scores.score, **of)
     block = ViewerBlock("cases", views, caption, layers, maps, rest, view)
     same = not varies and watched.matrices is not None and not model.method.varies
     made = section(

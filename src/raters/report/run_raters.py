@@ -6,7 +6,7 @@ drawings exclude (coarse), recurrences (prism), what a method does not answer.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -19,7 +19,7 @@ from raters.evaluation.watch import Estimated, apart, draws_unlike, foreground_o
 from raters.fusion.findings import low_skills
 from raters.report.blocks import Block, Section, TextBlock, figure, note, section, table
 from raters.report.example_pictures import samples_section
-from raters.report.say import percent, say
+from raters.report.say import named, percent, say
 from raters.rows import Row, known
 from raters.wording import ALL_RATERS
 
@@ -53,13 +53,13 @@ def rater_section(found: Estimated) -> Section:
         true = None if true is None else true[kept]
     drawn = plots.confusion(matrices, found.classes, names, truth=true)
     few = 0 if one or len(names) == len(found.raters) else len(names)
-    of: Row = {"over": found.over, "true": true is not None, "all": len(found.raters), "few": few}
+    of: Row = {"over": found.over, "known": true is not None, "all": len(found.raters), "few": few}
     return section("run.raters", *blocks, figure("run.confusion", drawn, one=one, **of), one=one)
 
 
 def _measures(found: Estimated) -> list[Block]:
     rows, raters = skill_rows(found), found.all_raters
-    blocks: list[Block] = [TextBlock(text) for text in said_of(rows)]
+    blocks: list[Block] = [TextBlock(text) for text in said_of(rows, found.few)]
     if len(rows) <= _MOST_DOTS:
         foreground = "ppv" in rows[0]
         both = ["sensitivity", "ppv"] if foreground else ["balanced_accuracy"]
@@ -81,7 +81,7 @@ def skill_rows(found: Estimated) -> list[Row]:
         >>> matrices = np.array([[[0.9, 0.1], [0.4, 0.6]]])
         >>> rows = skill_rows(Estimated(["ann"], ["healthy", "lesion"], matrices))
         >>> rows[0]["most_frequent_error"]
-        'calls 40 % of lesion healthy'
+        'takes 40 % of lesion for healthy'
     """
     rows: list[Row] = []
     skills = matrix_skills(found.matrices)
@@ -101,9 +101,9 @@ def skill_rows(found: Estimated) -> list[Row]:
     return rows
 
 
-def said_of(rows: Sequence[Row]) -> list[str]:
+def said_of(rows: Sequence[Row], few: Collection[str] = ()) -> list[str]:
     """Report who misses most and who draws too much; if all err one way, that the model does."""
-    rows = [row for row in rows if np.isfinite(row["balanced_accuracy"])]
+    rows = [r for r in rows if np.isfinite(r["balanced_accuracy"]) and r["rater"] not in few]
     if len(rows) < 2:
         return []
     if rows[0].get("ppv") is not None:
@@ -122,8 +122,8 @@ def said_of(rows: Sequence[Row]) -> list[str]:
 def _worst(matrix: Floats, classes: Sequence[str]) -> str:
     errors = np.where(np.eye(len(matrix), dtype=bool), -1.0, np.nan_to_num(matrix))
     t, o = divmod(int(errors.argmax()), len(errors))
-    share = errors[t, o]
-    return f"calls {percent(share)} of {classes[t]} {classes[o]}" if share >= 0.0005 else "none"
+    share, true, said = errors[t, o], named(classes[t], "class"), named(classes[o], "class")
+    return f"takes {percent(share)} of {true} for {said}" if share >= 0.0005 else "none"
 
 
 def _kept(matrices: Floats) -> list[int]:
@@ -169,9 +169,9 @@ def negative_section(model: Model, study: Study | None = None) -> Section | None
     if found.excluded is not None and found.said is not None:
         shown["excluded"] = (found.excluded, beside)
         shown["negative_confusion"] = (found.said, {"columns": "would be called"})
-    true = found.counted is not None
+    known = found.counted is not None
     blocks = [
-        figure(f"run.{name}", plots.confusion(m, found.classes, found.raters, **more), true=true)
+        figure(f"run.{name}", plots.confusion(m, found.classes, found.raters, **more), known=known)
         for name, (m, more) in shown.items()
     ]
     rows = error_rows(found)

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from raters.study.study import Study
 
 _WELL = 0.05  # calibration errors below it are small
+_CLEAR = 0.02  # differences that are clear where there is no interval
 _MOST_COLUMNS = 8
 
 
@@ -59,8 +60,8 @@ def score_section(found: Evaluation, part: Part, seen: Seen) -> Section:
         *(TextBlock(sentence(text), "note") for text in notes),
         note("failed", "warning", number=len(errors), errors=errors[:3]) if errors else None,
         main,
-        table("run.summary", rows, columns=brief(rows), anonymous=anonymous),
-        *(table(f"run.{k}", own, columns=brief(own)) for k, own in further.items() if own),
+        table("run.summary", rows, columns=brief(rows), anonymous=anonymous, score=found.score),
+        *(table(f"run.{k}", v, columns=brief(v), has=list(v[0])) for k, v in further.items() if v),
         table("run.likelihood", found.likelihood) if found.likelihood else None,
     )
 
@@ -108,9 +109,14 @@ def _calibration_said(row: Row, curve: ReliabilityCurve) -> str:
     total = curve.counts.sum()
     sure = float(np.nan_to_num(curve.confidence) @ curve.counts / total)
     right = float(np.nan_to_num(curve.accuracy) @ curve.counts / total)
-    small = row["ece"] is None or row["ece"] < _WELL
+    # Chance alone gives this error in 5 % of draws, labels being independent: half-normal bins.
+    spread = np.sqrt(np.nan_to_num(curve.confidence * (1 - curve.confidence)) * curve.counts)
+    chance = (0.798 * spread.sum() + 0.992 * np.sqrt(spread @ spread)) / total
+    low, high, error = row["overconfidence_low"], row["overconfidence_high"], row["ece"] or 0.0
+    clear = abs(sure - right) >= _CLEAR if low is None else not low <= 0 <= high
     of = {"reference": row["against"] == REFERENCE, "ece": with_interval(row, "ece")}
-    return say("calibration", small=small, sure=sure, right=right, **of)
+    of |= {"small": error < _WELL, "chance": error <= chance, "clear": clear, "labels": int(total)}
+    return say("calibration", sure=sure, right=right, **of)
 
 
 def as_rater_section(found: Evaluation) -> Section | None:
@@ -133,7 +139,7 @@ def _own_said(rows: Sequence[Row], fit: str) -> TextBlock | None:
     key = f"{fit}_better"
     compared = [row for row in rows if row.get(key) is not None]
     lows = [(row["rater"], row.get(f"{key}_low"), row[key]) for row in compared]
-    weak = [rater for rater, low, value in lows if not (value if low is None else low) > 0]
+    weak = [who for who, low, gain in lows if not (gain - _CLEAR if low is None else low) > 0]
     of = {"better": len(compared) - len(weak), "compared": len(compared), "weak": weak}
     return note("own", "plain", **of) if compared else None
 
@@ -192,7 +198,7 @@ def training_section(
     warm_up = sum(row.get("phase") == "warm-up" for row in history)
     drawn = dict.fromkeys(k for row in history for k in row if k not in _NOT_DRAWN)
     curves = plots.curves(history, warm_up, best or None, list(drawn))
-    shown = figure("run.training_curves", curves, say("curves", warm_up=warm_up))
+    shown = figure("run.training_curves", curves, say("curves", warm_up=warm_up, drawn=list(drawn)))
     return section("run.training", *told(history, scores, steps), shown)
 
 
