@@ -148,5 +148,9 @@ def test_a_reference_is_spoken_of_only_where_there_is_one(known: bool, tmp_path:
 
 
 def test_how_much_more_is_said_in_words() -> None:
-    text = plain(say("volumes", more=[("over", 14.0), ("wrong", 2.14)], less=[], other=None))
-    assert "over draws 14 times more and wrong draws 114 % more than the others" in text
+    more, less = [("over", 14.0), ("wrong", 2.14), ("a", 1.2)], [("b", 0.8), ("under", 0.0)]
+    text = plain(say("volumes", more=more, less=less, other=None))
+    assert (
+        "compared with the others, over draws 14 times as much, wrong draws 2.1 times as much, "
+        "a draws 20 % more, b draws 20 % less and under draws nothing." in text
+    )

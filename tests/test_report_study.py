@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 import sys
 from pathlib import Path
 
@@ -229,7 +230,7 @@ def test_sentences_name_who_draws_more_and_less() -> None:
     assert isinstance(made.sections[0].blocks[0], TextBlock)
     text = plain(made.sections[0].blocks[0].text)
     assert "over draws" in text
-    assert "more than the others" in text
+    assert "compared with the others" in text and "% more" in text
     assert "under draws" in text
     assert "less" in text
     for name in ("ann", "bob", "cy"):
@@ -340,8 +341,8 @@ def test_of_two_raters_one_draws_more_than_the_other() -> None:
     made = make_report(drawn_study({"ann": 0.0, "wide": 3.0}), cases_shown=0)
     text = words_of(made)
     assert "wide draws" in text
-    assert "more than ann." in text
-    assert "less" not in text.split("more than ann.")[0]
+    assert re.search(r"compared with ann, wide draws \d+ % more\.", text)
+    assert "less" not in text.split("% more.")[0]
     actions = " ".join(made.first.actions) if made.first else ""
     assert "-m staple" not in actions
     assert "A consensus of two can only keep what both drew" in actions
