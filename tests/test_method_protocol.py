@@ -24,8 +24,9 @@ from distributed_script import PLAIN, masks, table
 from kill_script import EPOCH, options_of
 from raters.errors import RatersError
 from raters.methods import METHODS, MethodEntry
-from raters.methods.base import Asked, Method, Step, draw_latents
+from raters.methods.base import Asked, Method, Step
 from raters.methods.options import MethodOptions
+from raters.methods.phases import draw_latents
 from raters.study.study import Study
 from raters.training.config import read_config
 from raters.training.epochs import read_checkpoint

@@ -151,6 +151,6 @@ def test_how_much_more_is_said_in_words() -> None:
     more, less = [("over", 14.0), ("wrong", 2.14), ("a", 1.2)], [("b", 0.8), ("under", 0.0)]
     text = plain(say("volumes", more=more, less=less, other=None))
     assert (
-        "compared with the others, over draws 14 times as much, wrong draws 2.1 times as much, "
-        "a draws 20 % more, b draws 20 % less and under draws nothing." in text
+        "compared with the others, over draws 14 times as much, wrong draws 2.1 times as much and "
+        "a draws 20 % more, and b draws 20 % less and under draws nothing." in text
     )

@@ -21,9 +21,10 @@ from make_models import make_model
 from makers import save
 from raters.errors import RatersError
 from raters.methods import learning_method
-from raters.methods.base import Asked, Batch, Task, draw_latents
+from raters.methods.base import Asked, Batch, Task
 from raters.methods.draws import drawn_answers, drawn_noise
 from raters.methods.multi_hypothesis import winner_weights
+from raters.methods.phases import draw_latents
 from raters.methods.pionono import RaterGaussians
 from raters.networks import NetworkOptions, TruthNetwork, build_backbone
 from raters.networks.latent import Gaussian, LatentHead, gaussian_kl

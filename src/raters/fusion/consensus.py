@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -18,7 +17,7 @@ from raters.fusion.methods import FusionOptions, method_of, refuse_no_images, re
 from raters.fusion.notes import case_remarks, notes_of, table_notes
 from raters.fusion.performance import case_errors, known_prior, performance_rows
 from raters.fusion.result import ByCase, Fusion
-from raters.fusion.starts import WEAK
+from raters.fusion.starts import with_names
 from raters.fusion.table_errors import table_errors
 from raters.rows import Row, html
 from raters.study.annotations import refuse_complementary
@@ -379,22 +378,14 @@ class Consensus:
         if self.study.kind == "classification":
             triplets, classes = self.study.triplets, len(self.study.classes)
             others = table_notes(triplets, classes, self.table, self._name, self._options)
-            return [*self._named(self.table.notes), *others]
+            return [*with_names(self.table.notes, self.study.classes.names), *others]
         return self.notes_from(case_remarks(c.labels, f) for c, f in self.iter_cases())
 
     def notes_from(self, remarks: Iterable[Row]) -> list[str]:
         """Return the notes on masks from the remarks on their cases."""
-        shared = [] if self._shared is None else self._named(self._shared.shared.notes)
-        return [*shared, *notes_of(remarks, self.study.raters, self._name)]
-
-    def _named(self, notes: Iterable[str]) -> list[str]:
-        """Name the classes in notes of functions on arrays, which know them by number."""
-        names = self.study.classes.names
-
-        def name(found: re.Match[str]) -> str:
-            return f"class {', '.join(names[int(k)] for k in found[1].split(', '))}"
-
-        return [WEAK.sub(name, note) for note in notes]
+        shared = [] if self._shared is None else self._shared.shared.notes
+        found = notes_of(remarks, self.study.raters, self._name)
+        return [*with_names(shared, self.study.classes.names), *found]
 
     @property
     def performance(self) -> pd.DataFrame:

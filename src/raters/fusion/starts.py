@@ -50,8 +50,7 @@ MOST_RATERS = 16
 _DRAWS = 5
 _FEW = 0.05
 """Solutions are the same if their labels differ in at most this share of what is disputed."""
-WEAK = re.compile(r"its class number (\d+(?:, \d+)*)")
-"""How notes speak of classes in which raters are wrong more often than right."""
+_NUMBERS = re.compile(r"its class number (\d+(?:, \d+)*)")  # as `_notes` says it
 _EQUAL = 2.0
 """Log-likelihoods that differ by less are equal: no data decide by so little."""
 
@@ -204,6 +203,20 @@ def choose(solutions: Sequence[Solution[S]], disputed: Floats, what: str = "voxe
         for k, solution in enumerate(solutions)
     ]  # fmt: skip
     return Choice(solutions[kept], rows, _notes(rows, slack, what, solutions[kept].weak))
+
+
+def with_names(notes: Sequence[str], names: Sequence[str]) -> list[str]:
+    """Name the classes in notes of functions on arrays, which know them by number only.
+
+    Example:
+        >>> with_names(["do not rely on its class number 0, 2"], ["benign", "3", "4"])
+        ['do not rely on class benign, 4']
+    """
+
+    def name(found: re.Match[str]) -> str:
+        return f"class {', '.join(names[int(k)] for k in found[1].split(', '))}"
+
+    return [_NUMBERS.sub(name, note) for note in notes]
 
 
 def _notes(rows: list[Row], slack: float, what: str, weak: list[int]) -> list[str]:

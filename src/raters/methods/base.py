@@ -12,8 +12,8 @@ from torch import Tensor, nn
 from raters.errors import RatersError
 from raters.methods.options import MethodOptions
 from raters.methods.phases import Batch as Batch
-from raters.methods.phases import Training, generator_of
-from raters.methods.targets import Target, cross_entropy
+from raters.methods.phases import Training, draw_latents
+from raters.methods.targets import Entropy, Target, cross_entropy
 from raters.study.annotations import Annotation
 
 if TYPE_CHECKING:
@@ -366,22 +366,6 @@ class Method(Training):
             latents = draw_latents(self, asked, [""] * len(image))
         each = enumerate(latents[: asked.samples])
         return {f"sample:{k}": sample(noise.to(image.device)) for k, noise in each}
-
-
-def draw_latents(method: Method, asked: Asked, cases: Sequence[str]) -> list[Tensor]:
-    """Draw the noise of all samples of some cases: a list of samples, each `(cases, ...)`.
-
-    Noise depends on the seed, the case and the number of the sample only: not on how many samples
-    or cases there are.
-    """
-    return [
-        torch.stack([method.draw_latent(generator_of(asked.seed, case, k)) for case in cases])
-        for k in range(asked.samples)
-    ]
-
-
-Entropy = Callable[[Tensor, Tensor, Tensor], tuple[Tensor, Tensor]]
-"""Takes `log p(t | x)`, a target and the weights of classes; gives a sum and how many it is of."""
 
 
 class NetworkMethod(Method):

@@ -1,4 +1,4 @@
-"""How a method trains: passes over all cases, phases, optimisers in turns, restarts."""
+"""How a method trains: passes over all cases, phases, optimisers in turns, restarts, noise."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from torch.optim.lr_scheduler import LRScheduler
 from raters.errors import RatersError
 
 if TYPE_CHECKING:
+    from raters.methods.base import Asked, Method
     from raters.study.case import Case
 
 Batch = dict[str, Tensor]
@@ -247,3 +248,15 @@ def generator_of(*key: int | str) -> torch.Generator:
     name = repr(key).encode("utf-8", "surrogateescape")
     number = int.from_bytes(sha256(name).digest()[:8], "big", signed=True)
     return torch.Generator().manual_seed(number)
+
+
+def draw_latents(method: Method, asked: Asked, cases: Sequence[str]) -> list[Tensor]:
+    """Draw the noise of all samples of some cases: a list of samples, each `(cases, ...)`.
+
+    Noise depends on the seed, the case and the number of the sample only: not on how many samples
+    or cases there are.
+    """
+    return [
+        torch.stack([method.draw_latent(generator_of(asked.seed, case, k)) for case in cases])
+        for k in range(asked.samples)
+    ]

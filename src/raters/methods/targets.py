@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -91,6 +92,10 @@ def cross_entropy(log_truth: Tensor, target: Tensor, weights: Tensor) -> tuple[T
     weights = weights.to(log_truth)
     total = nll_loss(log_truth, target.long(), weights, ignore_index=MISSING, reduction="sum")
     return total, (target != MISSING).sum()
+
+
+Entropy = Callable[[Tensor, Tensor, Tensor], tuple[Tensor, Tensor]]
+"""Takes `log p(t | x)`, a target and the weights of classes; gives a sum and how many it is of."""
 
 
 def of_each(log_truth: Tensor, labels: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:

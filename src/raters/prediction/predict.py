@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from raters.errors import RatersError
-from raters.methods.base import Asked, draw_latents
+from raters.methods.base import Asked
+from raters.methods.phases import draw_latents
 from raters.prediction.prediction import Floats, Prediction, together
 from raters.progress import ordered_map
 from raters.study.case import Case
