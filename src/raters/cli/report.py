@@ -69,7 +69,7 @@ def report(
     named = path if kind == "study" else study  # else the one that the folder remembers
     options = read_options(opened.changed)
     found, why_not = (opened(study=named), "") if named else dispatch.study_of(path, options)
-    dispatch.refuse_place(out, path, found, against)
+    dispatch.refuse_place(out, path, found, against, all_cases, sheets)
     if why_not:
         typer.echo(f"note: {why_not}", err=True)
     progress = sys.stderr.isatty()

@@ -131,7 +131,7 @@ def report(
             f"found {type(source).__name__}, expected a study, a pandas frame, or the path of a "
             "study, of a run or of a fusion (consensus.write(folder) writes one)"
         )
-    refuse_place(out, source, study, against)
+    refuse_place(out, source, study, against, all_cases, sheets)
     refuse_without_sheets(sheets, order, gold)
     with allowing(network):
         if isinstance(source, Study):
@@ -170,6 +170,8 @@ def refuse_place(
     source: str | Path | Study,
     study: Study | None = None,
     against: Sequence[str | Path] = (),
+    all_cases: bool = False,
+    sheets: bool = False,
 ) -> None:
     """Reject a folder where a report would replace what it is of, or be mixed with it.
 
@@ -183,7 +185,7 @@ def refuse_place(
         inputs = Inputs.run(source, *against) if of_run else Inputs.named(source)
     inputs = inputs.and_of(Inputs.of(study))
     inputs.refuse(out, ["report.html"])
-    for part in ("figures", "tables", "cases", "sheets"):
+    for part in ("figures", "tables", *(["cases"] * all_cases), *(["sheets"] * sheets)):
         inputs.refuse(Path(out) / part, stems=[part])
 
 
