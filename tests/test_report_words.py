@@ -495,6 +495,16 @@ def test_workers_are_judged_by_the_reference_where_there_is_one() -> None:
     assert "right" not in actions[1]
 
 
+def test_only_tasks_with_a_reference_count_for_it(tmp_path: Path) -> None:
+    truth = np.arange(60) % 3
+    labels = np.stack([truth, truth, truth, (truth + 1) % 3], axis=1)
+    known = np.where(np.arange(60) < 24, truth, -1)
+    who = ["a", "b", "c", "wrong"]
+    study = Study.from_arrays(labels=labels, raters=who, reference=known)
+    action = plain(first_of(fused(study, tmp_path)).actions[1])
+    assert "Check what wrong understood: 0 % of 24 labels equal the reference" in action
+
+
 def test_few_labels_put_nobody_into_trouble() -> None:
     """Of forty raters with ten labels and one skill, the lowest is low by chance."""
     rng, named = np.random.default_rng(0), 0

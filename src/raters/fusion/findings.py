@@ -158,9 +158,8 @@ def left_out_scores(labels: Array, num_classes: int, refit: Refit) -> tuple[Floa
     dice, change = np.full(len(labels), np.nan), np.full(len(labels), np.nan)
     for k in range(len(labels)):
         others = thinned.copy()
-        others[k] = MISSING
+        others[k] = MISSING  # as good as no rater, and all the others keep their place
         if (thinned[k] != MISSING).any() and (others != MISSING).any():
-            # A rater without labels is as good as none, and all the others keep their place.
             without = refit(others, num_classes).labels
             scores = drawn_dice(pair_counts(whole, without, num_classes))
             dice[k] = defined_mean(scores).mean

@@ -6,7 +6,7 @@ Each case of masks gives a few numbers (small enough for a journal), and all of 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import combinations
 from typing import Any
 
@@ -57,19 +57,15 @@ def case_remarks(labels: Array, fusion: Fusion) -> Row:
     if same:
         remarks["same"] = same
     there = np.flatnonzero((looks >= 0).any(axis=1))
-    matrices = fusion.confusion is not None
-    if len(there) == 1 and matrices and _equal(flat[there[0]], fusion.labels.ravel()):
+    matrices, fused = fusion.confusion is not None, fusion.labels.ravel()
+    if len(there) == 1 and matrices and _equal(flat[there[0]], fused):
         remarks["one"] = True
     if len(there) == 2 and matrices:
         a, b = flat[there]  # voxels that they differ on, and those that became background
         differ = (a != b) & (a >= 0) & (b >= 0)
-        remarks["two"] = [int(differ.sum()), int((fusion.labels.ravel()[differ] == 0).sum())]
-    if matrices:
-        fused = fusion.labels.ravel()
-        drawn = np.flatnonzero(fused > 0)
-        unsaid = int((flat[:, drawn] != fused[drawn]).all(axis=0).sum())
-        if unsaid > _UNSAID * len(drawn):
-            remarks["unsaid"] = unsaid
+        remarks["two"] = [int(differ.sum()), int((fused[differ] == 0).sum())]
+    if matrices and (unsaid := _unsaid(flat, fused)) > _UNSAID * np.count_nonzero(fused > 0):
+        remarks["unsaid"] = unsaid
     if fusion.notes:
         remarks["starts"] = fusion.notes
     return remarks
@@ -85,8 +81,20 @@ def _same(flat: Array, looks: Array, drew: Sequence[int]) -> list[list[int]]:
 
 
 def _equal(a: Array, b: Array) -> bool:
-    parts = (slice(k, k + _BLOCK) for k in range(0, len(a), _BLOCK))
-    return all(np.array_equal(a[part], b[part]) for part in parts)
+    return all(np.array_equal(a[part], b[part]) for part in _parts(len(a)))
+
+
+def _unsaid(flat: Array, fused: Array) -> int:
+    """Count the voxels of the foreground whose class no rater gave there."""
+    return sum(
+        int(((flat[:, part] != fused[part]).all(axis=0) & (fused[part] > 0)).sum())
+        for part in _parts(len(fused))
+    )
+
+
+def _parts(size: int) -> Iterator[slice]:
+    """Return stretches of voxels, as large images leave little room beside them."""
+    return (slice(k, k + _BLOCK) for k in range(0, size, _BLOCK))
 
 
 def notes_of(remarks: Iterable[Row], raters: Sequence[str], method: str) -> list[str]:

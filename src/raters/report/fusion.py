@@ -157,9 +157,9 @@ class _Fused:
         far = far_cases(found)
         names, anonymous = study.raters if self.two else None, study.anonymous
         # What a vote says without a rater is no reason to act on another method's consensus.
-        own = self.left["method"].startswith(method)
+        refitted = self.left["method"].startswith(method)
         same = self.left["alike"] or self.left["all_safe"]
-        most = self.left["most"] if own and not same else None
+        most = self.left["most"] if refitted and not same else None
         whom = {"most": most, "far": None if self.near["alike"] else self.near["far"]}
         actions = [
             say("act_far", first=[(row["case"], row["dice"]) for row in far[:3]]),

@@ -177,11 +177,10 @@ def fused_report(files: FusionFiles, study: Study, notes: Sequence[str]) -> Repo
     labelled = np.bincount(said.task, minlength=len(study)) > 0
     undecided, bare = int(((consensus == MISSING) & labelled).sum()), int((~labelled).sum())
     low, high = ends_of(rows)
-    known = study.reference_labels is not None
-    by_row = "accuracy_reference" if known else "accuracy"
-    told = [{"rater": r["rater"], "accuracy": r[by_row], "checked": r["labels"]} for r in rows]
-    judged = {**findings.troubled(told), "known": known}
-    judged.pop("enough")
+    reference = study.reference_labels
+    right = findings.accuracies(study, consensus if reference is None else reference)
+    told = [{"rater": name, **own} for name, own in zip(study.raters, right, strict=True)]
+    judged = {**findings.troubled(told), "known": reference is not None}
     most, least = (changed[0], changed[-1]) if changed else (None, None)
     short: list[str] = [say("undecided", undecided=undecided, bare=bare, tasks=len(study))]
     names = findings.with_most(number, study.raters)
