@@ -53,7 +53,7 @@ def pytest_collection() -> Generator[None, object, object]:
 def small_figures() -> Iterator[None]:
     """Write the PNG files of reports with a sixteenth of their pixels: only time."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("raters.report.figures._DPI", 50)
+        patch.setattr("raters.views.report.figures._DPI", 50)
         yield
 
 

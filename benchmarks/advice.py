@@ -56,8 +56,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
+    from raters.learning.training.model import Model
     from raters.study.study import Study
-    from raters.training.model import Model
 
 Floats = NDArray[np.float64]
 Row = dict[str, Any]
@@ -101,7 +101,7 @@ def draw(seed: int) -> Drawn:
 
 def draw_masks(seed: int, random: np.random.Generator) -> Drawn:
     """Draw a study of masks."""
-    from raters.simulate import phantom_study, simulate
+    from raters.simulation import phantom_study, simulate
     from raters.study.study import Study
 
     what = str(random.choice(["lesions", "disc-cup", "vessels"]))
@@ -154,7 +154,7 @@ def draw_classes(random: np.random.Generator) -> Drawn:
 
 
 def _class_rater(classes: int, random: np.random.Generator) -> tuple[str, Floats]:
-    from raters.simulate.classes import hammer_spammer, pairwise_flipper
+    from raters.simulation.classes import hammer_spammer, pairwise_flipper
 
     skill = float(random.uniform(0.3, 0.95))
     kind = str(random.choice(["hammer", "flipper", "prefers", "by-class"]))
@@ -175,7 +175,7 @@ def _class_rater(classes: int, random: np.random.Generator) -> tuple[str, Floats
 def run_one(drawn: Drawn, seed: int, fold: int, method: str) -> Row:
     """Train a method on one fold, and return sums of held-out labels and scores by truth."""
     from raters import fit
-    from raters.benchmarks.studies import folded
+    from raters_bench.studies import folded
 
     started = time.process_time()
     parted = folded(drawn.study, fold, FOLDS)
@@ -193,9 +193,9 @@ def run_one(drawn: Drawn, seed: int, fold: int, method: str) -> Row:
 
 def held_out_blocks(model: Model, study: Study) -> list[list[float]]:
     """Return sums over blocks of held-out cases: labels, then two likelihoods of each form."""
-    from raters.benchmarks.own_cell import LabelFit, counted_matrices, has_matrices
-    from raters.methods.base import Asked
-    from raters.prediction.predict import predict_streams
+    from raters.comparison.own_cell import LabelFit, counted_matrices, has_matrices
+    from raters.learning.methods.base import Asked
+    from raters.learning.prediction.predict import predict_streams
 
     test = study.select(split="test")
     rest = study.take(np.flatnonzero(study.index.splits != "test"))
@@ -220,7 +220,7 @@ def held_out_blocks(model: Model, study: Study) -> list[list[float]]:
 
 def by_truth(model: Model, fresh: Study) -> Row:
     """Return accuracy, or Dice at three cuts, in points; that at the best one is the truth."""
-    from raters.scores import CutTally, cut_labels, mean_dice
+    from raters.metrics import CutTally, cut_labels, mean_dice
 
     found = [(truth, case.reference) for case, truth in model.predict_proba(fresh)]
     if fresh.kind == "classification":
@@ -352,7 +352,7 @@ def table(kind: str, truth: str = "truth", found: Sequence[Row] | None = None) -
         truth: A name of `TRUTHS`.
         found: What `outcomes` returns; by default what is kept.
     """
-    from raters.rows import to_markdown
+    from raters.io.rows import to_markdown
 
     part = [one for one in found or read_rows(KEPT) if one["kind"] in KINDS[kind]]
     lines = []

@@ -22,12 +22,12 @@ import torch
 from scipy.ndimage import binary_dilation, binary_erosion
 
 import raters
-from raters.benchmarks.data import digit_masks
-from raters.benchmarks.studies import drawn_masks
-from raters.confusion import count_case
-from raters.scores import mean_dice
-from raters.simulate import simulate
+from raters.metrics import mean_dice
+from raters.metrics.confusion import count_case
+from raters.simulation import simulate
 from raters.study.study import Study
+from raters_bench.data import digit_masks
+from raters_bench.studies import drawn_masks
 
 SIZES = {"images": 60, "val": 12, "test": 30}
 TRAIN: dict[str, Any] = {"epochs": 30, "batch_size": 6, "lr": 0.004, "width": 8, "augment": "none"}

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from raters.arrays import Array, Floats
+from raters.core.arrays import Array, Floats
 from raters.datasets import open_dataset
 from raters.fusion.methods import METHODS
 from raters.study.triplets import Triplets

@@ -19,7 +19,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from raters.fusion.dawid_skene import dawid_skene
+from raters.fusion._dawid_skene import dawid_skene
 from raters.fusion.result import Fusion
 from raters.study.triplets import Triplets
 

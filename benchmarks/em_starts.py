@@ -22,14 +22,14 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from raters.consensus.pooled import occurring
 from raters.datasets import open_dataset
+from raters.fusion._dawid_skene import dawid_skene
+from raters.fusion._staple import label_shares
 from raters.fusion.columns import columns_of
-from raters.fusion.dawid_skene import dawid_skene
 from raters.fusion.em import EMOptions, posteriors
-from raters.fusion.pooled import occurring
-from raters.fusion.staple import label_shares
 from raters.fusion.starts import SEVERAL, fit
-from raters.scores.overlap import dice
+from raters.metrics.overlap import dice
 
 SEEDS = (0, 1, 2)
 CASES, SIZE = 40, 40

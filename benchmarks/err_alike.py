@@ -3,7 +3,7 @@
     python benchmarks/err_alike.py DATA --out runs.jsonl [--seeds 3] [--train]
 
 DATA holds mnist/ and mnist_noisy_seg/. Each row fuses the labels of drawn or real masks, each
-column is another kind of raters (`raters.benchmarks` and `em_starts.py`); Dice of all pixels with
+column is another kind of raters (`raters_bench` and `em_starts.py`); Dice of all pixels with
 the truth, of 240 images (80 noisy digits, 40 of twins). With --train a network learns from what was
 fused of streaks, and Dice is that of 100 test images at 0.5 and at the best cut of held-out ones.
 
@@ -34,9 +34,9 @@ from sklearn.cluster import MiniBatchKMeans
 
 from em_starts import twins
 from learning import Row, Runs, arguments, dice_at_cuts, mean_and_spread, table, trained
-from raters.benchmarks.data import make_data
-from raters.scores.overlap import dice
+from raters.metrics.overlap import dice
 from raters.study.study import Study
+from raters_bench.data import make_data
 
 Numbers = NDArray[np.float64]
 Masks = NDArray[np.bool_]

@@ -28,8 +28,8 @@ if os.path.isdir(place + '/masks'):
 else:
     study = raters.read(place)
 told('read')
-from raters.training import engine, fit, prepare
-from raters.training.engine import Learner
+from raters.learning.training import engine, fit, prepare
+from raters.learning.training.engine import Learner
 told('import')
 made = fit.make_method
 fit.make_method = lambda planned: (told('plan'), made(planned))[1]

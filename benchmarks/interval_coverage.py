@@ -23,10 +23,10 @@ from numpy.typing import NDArray
 
 import raters
 from crowd_tables import KINDS, Kind, drawn
-from raters.fusion.hierarchical import hierarchical, posterior_errors
-from raters.fusion.performance import MEASURES, measures
-from raters.rows import Row
-from raters.scores import interval
+from raters.assessment.performance import MEASURES, measures
+from raters.fusion._hierarchical import hierarchical, posterior_errors
+from raters.io.rows import Row
+from raters.metrics import interval
 from raters.study.study import Study
 
 Array = NDArray[Any]

@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 
 import raters
-from raters.scores import CutTally, cut_labels, mean_dice
+from raters.core.classes import MISSING
+from raters.metrics import CutTally, cut_labels, mean_dice
 from raters.study.case import Case
-from raters.study.classes import MISSING
 from raters.study.study import Study
 
 Row = dict[str, Any]
@@ -28,7 +28,7 @@ CUTS = {"dice": "at 0.5", "dice_best": "at the best cut", "dice_area": "at the a
 """Dice at each cut, as columns; see `dice_at_cuts`."""
 
 PAPER: Row = {"form": "paper"}
-"""A method as its paper describes it: `raters.methods.options` says what that is."""
+"""A method as its paper describes it: `raters.learning.methods.options` says what that is."""
 
 PAPER_LOSS: Row = {
     "likelihood": "marginal",

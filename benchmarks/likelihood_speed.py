@@ -27,13 +27,13 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from raters.rater_models import (
+from raters.learning.rater_models import (
     LowRankConfusion,
     PixelConfusion,
     negative_log_likelihood,
     trace_term,
 )
-from raters.rater_models.likelihood import Form
+from raters.learning.rater_models.likelihood import Form
 
 IMAGES, RATERS, CLASSES, SIZE, SCALE = 4, 4, 4, 192, 0.01
 MANY, MANY_SPACE, RANKS = 20, (64, 64), (1, 2, 4, 8)

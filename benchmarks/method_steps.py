@@ -30,15 +30,15 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from raters.errors import RatersError
-from raters.methods import METHODS
-from raters.methods.base import Batch, Method
-from raters.methods.phases import Snapshot
+from raters.core.errors import RatersError
+from raters.learning.methods import METHODS
+from raters.learning.methods.base import Batch, Method
+from raters.learning.methods.phases import Snapshot
+from raters.learning.training.engine import Learner
+from raters.learning.training.loader import whole_cases
+from raters.learning.training.options import checked_options
+from raters.learning.training.prepare import make_loader, make_method, plan_training
 from raters.study.study import Study
-from raters.training.engine import Learner
-from raters.training.loader import whole_cases
-from raters.training.options import checked_options
-from raters.training.prepare import make_loader, make_method, plan_training
 
 EPOCHS = 4
 KINDS = {"masks": "segmentation", "images": "classification", "table": "classification"}

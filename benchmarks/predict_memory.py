@@ -54,9 +54,9 @@ print({PEAK}, file=sys.stderr)
 BRAIN = f"""
 import sys, time, warnings
 import raters
-from raters.prediction.images import open_images
-from raters.prediction.predict_study import predict_study
-from raters.prediction.writing import Outputs
+from raters.learning.prediction.images import open_images
+from raters.learning.prediction.predict_study import predict_study
+from raters.learning.prediction.writing import Outputs
 warnings.simplefilter('ignore')
 source, out, epochs, width, confusion = sys.argv[1:]
 masks = source + '/{{case}}/segmentation/{{rater}}-20.nii.gz'

@@ -17,8 +17,8 @@ import numpy as np
 from PIL import Image
 
 import raters
-from raters.fusion.write import write_consensus
-from raters.report.dispatch import report
+from raters.api import report
+from raters.consensus.write import write_consensus
 from raters.study.places import remember_study
 
 NAMES = {"good": 0, "over": 3, "under": -3, "wide": 6, "shifted": 0}

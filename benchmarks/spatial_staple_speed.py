@@ -14,8 +14,8 @@ import time
 
 import numpy as np
 
-from raters.fusion.spatial_staple import spatial_staple
-from raters.fusion.staple import staple
+from raters.fusion._spatial_staple import spatial_staple
+from raters.fusion._staple import staple
 
 STEPS = 10
 

@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 import SimpleITK
 
+from raters.fusion._staple import staple
 from raters.fusion.columns import columns_of
-from raters.fusion.staple import staple
 
 
 def draw(size: int, raters: int, classes: int, seed: int = 0) -> np.ndarray:

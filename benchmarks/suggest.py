@@ -20,9 +20,9 @@ from scipy.ndimage import gaussian_filter
 from scipy.stats import t as student
 
 import raters
-from raters.scores import mean_dice
-from raters.simulate import simulate
-from raters.simulate.phantoms import draw_lesions, tissue
+from raters.metrics import mean_dice
+from raters.simulation import simulate
+from raters.simulation.phantoms import draw_lesions, tissue
 from raters.study.study import Study
 
 SPACE, LABELLED, POOL, VAL, TEST = (64, 64), 20, 200, 20, 100

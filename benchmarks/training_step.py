@@ -16,9 +16,9 @@ from collections.abc import Callable
 import numpy as np
 import torch
 
-from raters.methods.base import Batch, Method, Task
-from raters.methods.registry import learning_method
-from raters.networks import NetworkOptions, TruthNetwork, build_backbone
+from raters.learning.methods.base import Batch, Method, Task
+from raters.learning.methods.registry import learning_method
+from raters.learning.networks import NetworkOptions, TruthNetwork, build_backbone
 
 SIDE, IMAGES, RATERS, CLASSES = 192, 2, 4, 4
 

@@ -1,7 +1,7 @@
 """Writes the tables of options into the pages, from the registries and the commands themselves.
 
 A page asks for a table by a comment, `<!-- table: learning pixel-cm -->`, and has it up to
-`<!-- end -->`. Results of benchmarks are quoted as `raters.benchmarks.pages` says and have pages in
+`<!-- end -->`. Results of benchmarks are quoted as `raters_bench.pages` says and have pages in
 `results/`. `python docs/make_tables.py` brings all pages up to date; a test compares.
 """
 
@@ -14,10 +14,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from raters.rows import to_markdown
+from raters.io.rows import to_markdown
 
 if TYPE_CHECKING:
-    from raters.benchmarks.pages import Reader
+    from raters_bench.pages import Reader
 
 DOCS = Path(__file__).parent
 README, SITE, RESULTS = DOCS.parent / "README.md", DOCS.parent / "mkdocs.yml", DOCS / "results"
@@ -28,8 +28,8 @@ TABLE = re.compile(r"<!-- table: ([^\n]+?) -->\n.*?<!-- end -->", re.DOTALL)
 
 def learning_options(name: str) -> str:
     """Return the options of a learning method, as `raters methods NAME` shows them."""
-    from raters.fields import default_of
-    from raters.methods.registry import METHODS
+    from raters.learning.methods.fields import default_of
+    from raters.learning.methods.registry import METHODS
 
     entry = METHODS[name]
     rows = [
@@ -52,8 +52,8 @@ _GIVES = {
 
 def learning_methods() -> str:
     """Return one row per learning method: what it takes, learns from, needs, gives and costs."""
-    from raters.methods.entry import LABELS_OF
-    from raters.methods.registry import METHODS
+    from raters.learning.methods.entry import LABELS_OF
+    from raters.learning.methods.registry import METHODS
 
     pages = {name: page.name for page in DOCS.glob("methods/*.md") for name in _learning_in(page)}
     rows = [
@@ -186,7 +186,7 @@ MAKERS: dict[str, Callable[..., str]] = {
 
 def renewed(text: str, read: Reader) -> str:
     """Return a page with all its tables and quotes up to date."""
-    from raters.benchmarks.pages import quoted
+    from raters_bench.pages import quoted
 
     def table(match: re.Match[str]) -> str:
         kind, *words = match[1].split()
@@ -197,7 +197,7 @@ def renewed(text: str, read: Reader) -> str:
 
 def pages(read: Reader) -> dict[Path, str]:
     """Return all that is made here, as it should be, by its file."""
-    from raters.benchmarks.pages import pages as result_pages
+    from raters_bench.pages import pages as result_pages
 
     results = {RESULTS / name: text for name, text in result_pages(read).items()}
     others = [p for p in (README, *sorted(DOCS.rglob("*.md"))) if p.parent != RESULTS]
@@ -217,8 +217,8 @@ def _nav(indent: str, names: list[str]) -> str:
 
 def draw(read: Reader) -> list[Path]:
     """Draw the benchmarks whose results have changed; return the files."""
-    from raters.benchmarks.pages import all_committed
-    from raters.benchmarks.plot import digest_of_plot, drawn_digest, write_plot
+    from raters_bench.pages import all_committed
+    from raters_bench.plot import digest_of_plot, drawn_digest, write_plot
 
     drawn = []
     for name, found in all_committed(read).items():
@@ -230,7 +230,7 @@ def draw(read: Reader) -> list[Path]:
 
 def main() -> None:
     """Bring all pages up to date."""
-    from raters.benchmarks.pages import reader
+    from raters_bench.pages import reader
 
     read = reader(RESULTS)
     for path in draw(read):

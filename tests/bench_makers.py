@@ -8,9 +8,9 @@ from typing import Any
 
 import yaml
 
-from raters.benchmarks.cell import FORMAT, Cell, cells_of, checksum
-from raters.benchmarks.spec import Specification, read_spec
-from raters.rows import to_json
+from raters.comparison.cell import FORMAT, Cell, cells_of, checksum
+from raters.io.rows import to_json
+from raters_bench.spec import Specification, read_spec
 
 TINY: dict[str, Any] = {
     "title": "Clouds of points",

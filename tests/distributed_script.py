@@ -19,13 +19,13 @@ import torch
 from torch import Tensor
 
 import raters
-from raters.methods import prob_unet
-from raters.methods.base import Batch, HeldOut, Step, Task
-from raters.methods.options import LatentOptions
-from raters.methods.prob_unet import LookedAt, ProbUNet
-from raters.study.classes import MISSING
+from raters.core.classes import MISSING
+from raters.learning.methods import prob_unet
+from raters.learning.methods.base import Batch, HeldOut, Step, Task
+from raters.learning.methods.options import LatentOptions
+from raters.learning.methods.prob_unet import LookedAt, ProbUNet
+from raters.learning.training.run import first_process
 from raters.study.study import Study
-from raters.training.run import first_process
 from toy_methods import TOYS, registered
 
 CASES = 11
@@ -172,7 +172,7 @@ def train(folder: Path, devices: int, names: Iterable[str]) -> None:
 
 def die_after_an_epoch() -> None:
     """Let every process but the first be killed when an epoch is written."""
-    from raters.training.run import Record
+    from raters.learning.training.run import Record
 
     real = Record.epoch
 

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import raters
-import raters.training.fit  # before the fork: each child would import it again
+import raters.learning.training.fit  # before the fork: each child would import it again
 from distributed_script import PLAIN, masks
-from raters.methods.base import Batch, Step
+from raters.learning.methods.base import Batch, Step
 from raters.study.study import Study
 from toy_methods import TOYS, registered
 

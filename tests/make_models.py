@@ -8,11 +8,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from raters.methods.registry import learning_method
-from raters.networks import NetworkOptions
-from raters.training.config import ClassEntry, ModelConfig
-from raters.training.model import Model
-from raters.training.options import TrainingOptions
+from raters.learning.methods.registry import learning_method
+from raters.learning.networks import NetworkOptions
+from raters.learning.training.config import ClassEntry, ModelConfig
+from raters.learning.training.model import Model
+from raters.learning.training.options import TrainingOptions
 
 RATERS = ("ann", "../x", "bob")
 

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from sklearn.metrics import cohen_kappa_score
 
 import raters
+from raters.core.classes import Classes
 from raters.study.cases import CaseIndex
-from raters.study.classes import Classes
 from raters.study.study import Study
 from raters.study.triplets import TableBackend, Triplets
 

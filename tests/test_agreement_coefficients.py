@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import cohen_kappa_score
 
-from raters.agreement.coefficients import (
+from raters.metrics.coefficients import (
     cohen_kappa,
     fleiss_kappa,
     krippendorff_alpha,

@@ -14,10 +14,10 @@ from sklearn.metrics import cohen_kappa_score, f1_score, jaccard_score
 
 import raters
 from command_line import run_in_process
-from raters.agreement.case import case_agreement, entropy_map, write_entropy_maps
-from raters.errors import RatersError
-from raters.scores.surface import hd95
-from raters.study import formats
+from raters.assessment.agreement_case import case_agreement, entropy_map, write_entropy_maps
+from raters.core.errors import RatersError
+from raters.io import formats
+from raters.metrics.surface import hd95
 from raters.study.study import Study
 
 NAMES = ["ann", "bob", "cy"]

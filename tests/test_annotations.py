@@ -16,9 +16,10 @@ from numpy.typing import NDArray
 
 import raters
 from makers import few, quick, save, square
-from raters.benchmarks.studies import in_memory
-from raters.errors import RatersError
-from raters.methods.entry import MethodEntry
+from raters.core.classes import MISSING
+from raters.core.errors import RatersError
+from raters.learning.methods.entry import MethodEntry
+from raters.learning.training.store import key_of
 from raters.study.annotations import (
     ANNOTATIONS,
     Annotation,
@@ -29,10 +30,9 @@ from raters.study.annotations import (
     refuse_no_box,
     refuse_one_class,
 )
-from raters.study.classes import MISSING
 from raters.study.study import Study
 from raters.study.survey import labelled, survey
-from raters.training.store import key_of
+from raters_bench.studies import in_memory
 
 Array = NDArray[Any]
 BOTH: tuple[Unmarked, ...] = ("rest", "unknown")

@@ -14,13 +14,13 @@ from PIL import Image
 import raters
 from command_line import Run, run_in_process, save
 from makers import square
-from raters.errors import RatersError
-from raters.methods import METHODS
-from raters.methods.options import MethodOptions
+from raters.core.errors import RatersError
+from raters.learning.methods import METHODS
+from raters.learning.methods.options import MethodOptions
+from raters.learning.training.options import checked_options
+from raters.learning.training.prepare import plan_training
 from raters.study.annotations import ANNOTATIONS
 from raters.study.study import Study
-from raters.training.options import checked_options
-from raters.training.prepare import plan_training
 
 SMALL = ["--epochs", "2", "--width", "2", "--depth", "2", "--batch-size", "4"]
 KINDS = {"ann": "positive", "ben": "negative", "cy": "scribble", "eve": "box"}

@@ -28,7 +28,7 @@ from command_line import (
     run_in_process,
     save,
 )
-from raters.study import formats
+from raters.io import formats
 
 
 @pytest.fixture

@@ -9,9 +9,9 @@ import pytest
 
 import raters
 from make_models import make_model
-from raters.benchmarks.scoring import Overlaps, fusion_scores, recurrence_scores
-from raters.scores import soft_dice_by_class
+from raters.metrics import soft_dice_by_class
 from raters.study.study import Study
+from raters_bench.scoring import Overlaps, fusion_scores, recurrence_scores
 
 
 def test_scores_are_those_of_loops() -> None:

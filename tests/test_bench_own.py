@@ -14,10 +14,10 @@ import pytest
 import torch
 
 from raters import fit
-from raters.benchmarks import own, own_cell, own_table, run
-from raters.benchmarks.cell import Cell
-from raters.benchmarks.own import compare_study
-from raters.benchmarks.own_cell import (
+from raters.comparison import own, own_cell, own_table, run
+from raters.comparison.cell import Cell
+from raters.comparison.own import compare_study
+from raters.comparison.own_cell import (
     BY_LABEL,
     LabelFit,
     agreement,
@@ -25,12 +25,12 @@ from raters.benchmarks.own_cell import (
     read_kept,
     score_own,
 )
-from raters.benchmarks.studies import folded
-from raters.errors import RatersError
-from raters.prediction.prediction import Prediction
-from raters.scores.calibration import joint_log_likelihood, left_out_log_likelihoods
-from raters.study.classes import MISSING
+from raters.core.classes import MISSING
+from raters.core.errors import RatersError
+from raters.evaluation.prediction import Prediction
+from raters.metrics.calibration import joint_log_likelihood, left_out_log_likelihoods
 from raters.study.study import Study
+from raters_bench.studies import folded
 
 Array = np.ndarray[Any, Any]
 
@@ -136,7 +136,7 @@ def predicted_by(said: dict[str, Array], monkeypatch: pytest.MonkeyPatch) -> Non
     def predict(_: object, cases: Iterable[Any]) -> Iterator[tuple[Any, Prediction]]:
         return ((case, Prediction({"truth": said[case.id]})) for case in cases)
 
-    monkeypatch.setattr("raters.prediction.predict.predict_cases", predict)
+    monkeypatch.setattr("raters.learning.prediction.predict.predict_cases", predict)
 
 
 def fit_of(study: Study, said: dict[str, Array], counted: Array) -> tuple[float, float]:
@@ -260,7 +260,7 @@ def test_scores_count_matrices_on_the_rest_only(monkeypatch: pytest.MonkeyPatch)
         counted_on.append(set(part.index.ids))
         return counted_matrices(model, part)
 
-    monkeypatch.setattr("raters.benchmarks.own_cell.counted_matrices", spy)
+    monkeypatch.setattr("raters.comparison.own_cell.counted_matrices", spy)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         model = fit(study, "vote", progress=False, epochs=1, select="likelihood")
@@ -369,7 +369,7 @@ def test_a_method_that_fails_is_named_and_the_others_go_on(
             raise RatersError("found a lion, expected a cat")
         return score_own(model, study, test, beside)
 
-    monkeypatch.setattr("raters.benchmarks.own_cell.score_own", failing)
+    monkeypatch.setattr("raters.comparison.own_cell.score_own", failing)
     found = compare_study(written, ["vote", "mean"], tmp_path / "b", epochs=1, folds=2, seeds=(0,))
     assert [one.cell.row for one in found.run.failures] == ["mean"]
     assert "lion" in found.to_markdown()
@@ -379,7 +379,7 @@ def test_a_method_that_fails_is_named_and_the_others_go_on(
 
 @pytest.mark.usefixtures("here")
 def test_masks_with_references_have_dice_at_three_cuts(tmp_path: Path) -> None:
-    from raters.simulate import phantom_study, simulate
+    from raters.simulation import phantom_study, simulate
 
     study = simulate(phantom_study("lesions", 9, (16, 16), 0), "good:0.5,over:1,blank", seed=0)
     splits = ["test"] * 2 + [""] * 7
@@ -521,14 +521,14 @@ def test_studies_that_cannot_be_compared(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["folds", "seed", "num_workers", "progress"])
 def test_options_of_the_command_are_none_of_training(name: str) -> None:
-    from raters.cli.bench_options import of_training
+    from raters_bench.cli_options import of_training
 
     with pytest.raises(RatersError, match=f"--option: found '{name}', expected "):
         of_training({"epochs": 3, name: 3})
 
 
 def test_default_methods_exist() -> None:
-    from raters.methods.registry import METHODS
+    from raters.learning.methods.registry import METHODS
 
     for names in own.DEFAULT_METHODS.values():
         assert set(names) <= set(METHODS)

@@ -18,11 +18,11 @@ import pytest
 
 from bench_makers import TINY, made_spec, write_spec
 from command_line import Outcome, Run, limited, run_in_process
-from raters.benchmarks import cell as cells_module
-from raters.benchmarks import run as runs
-from raters.benchmarks.cell import Cell, cells_of, read_result, run_cell
-from raters.benchmarks.run import run_cells
-from raters.study.results import LOCK_FILE, only_one
+from raters.comparison import cell as cells_module
+from raters.comparison import run as runs
+from raters.comparison.cell import Cell, cells_of, read_result, run_cell
+from raters.comparison.run import run_cells
+from raters.io.results import LOCK_FILE, only_one
 
 RATERS = {"raters": {"raters": "nobody"}}  # found out only when they are drawn
 UNTRAINED = {"annotators": {"method": "annotators"}}
@@ -62,7 +62,7 @@ def no_training(monkeypatch: pytest.MonkeyPatch) -> list[Cell]:
 
     monkeypatch.setattr(runs, "_here", here)
     monkeypatch.setattr(cells_module, "make_data", lambda *_: None)
-    monkeypatch.setattr("raters.benchmarks.scoring.score_cell", score)
+    monkeypatch.setattr("raters_bench.scoring.score_cell", score)
     return ran
 
 

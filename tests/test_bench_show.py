@@ -15,12 +15,16 @@ from scipy import stats
 from bench_makers import made_spec, write_result, write_results
 from command_line import Run, run_in_process
 from raters import RatersError
-from raters.benchmarks import pages, plot
-from raters.benchmarks import spec as specs
-from raters.benchmarks.bench_page import bench_page, first_screen, to_html
-from raters.benchmarks.cell import cells_of
-from raters.benchmarks.claims import answer_check, answer_claim, parse_check, refuse_checks
-from raters.benchmarks.results import (
+from raters.comparison.cell import cells_of
+from raters.io.rows import to_csv
+from raters.views.report.blocks import Report
+from raters.views.report.page import render
+from raters.views.texts.say import plain
+from raters_bench import pages, plot
+from raters_bench import spec as specs
+from raters_bench.bench_page import bench_page, first_screen, to_html
+from raters_bench.claims import answer_check, answer_claim, parse_check, refuse_checks
+from raters_bench.results import (
     Collected,
     collect,
     curves,
@@ -32,12 +36,8 @@ from raters.benchmarks.results import (
     rough_seconds,
     summary,
 )
-from raters.benchmarks.spec import Specification, builtin, read_spec
-from raters.benchmarks.table import blocks, claim_rows, flat_rows, to_markdown_page
-from raters.report.blocks import Report
-from raters.report.page import render
-from raters.report.say import plain
-from raters.rows import to_csv
+from raters_bench.spec import Specification, builtin, read_spec
+from raters_bench.table import blocks, claim_rows, flat_rows, to_markdown_page
 
 DICE: dict[str, Any] = {
     "scores": ["dice", "error"],

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from raters.benchmarks.cell import Cell, cells_of, refuse_options, why_empty
-from raters.benchmarks.claims import refuse_checks
-from raters.benchmarks.data import make_data, source_of
-from raters.benchmarks.scores import columns
-from raters.benchmarks.spec import SCALES, Selection, Specification, View, builtin, read_spec, slug
-from raters.errors import RatersError
+from raters.comparison.cell import Cell, cells_of, refuse_options, why_empty
+from raters.comparison.scores import columns
+from raters.core.errors import RatersError
+from raters_bench.claims import refuse_checks
+from raters_bench.data import make_data, source_of
+from raters_bench.spec import SCALES, Selection, Specification, View, builtin, read_spec, slug
 
 NAMES = sorted(builtin())
 ASKED_FOR = {

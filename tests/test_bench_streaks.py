@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import raters
-from raters.benchmarks.data import make_data
-from raters.errors import RatersError
+from raters.core.errors import RatersError
+from raters_bench.data import make_data
 
 DATA = {"source": "streaks", "images": 8, "val": 2, "test": 2, "shape": [32, 32]}
 

@@ -11,13 +11,13 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from raters.errors import RatersError
-from raters.methods import learning_method
-from raters.methods.base import Batch, Task
-from raters.methods.bootstrap import SoftBootstrap, mixture
-from raters.methods.targets import majority
-from raters.networks import NetworkOptions, TruthNetwork, build_backbone
-from raters.study.classes import MISSING
+from raters.core.classes import MISSING
+from raters.core.errors import RatersError
+from raters.learning.methods import learning_method
+from raters.learning.methods.base import Batch, Task
+from raters.learning.methods.bootstrap import SoftBootstrap, mixture
+from raters.learning.methods.targets import majority
+from raters.learning.networks import NetworkOptions, TruthNetwork, build_backbone
 
 R, L = 3, 3
 SPACES: dict[str, tuple[int, ...]] = {"mask": (4, 3), "volume": (2, 3, 2), "table": ()}

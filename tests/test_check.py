@@ -14,7 +14,7 @@ from rich.cells import cell_len
 
 import raters
 from command_line import Run, blob, draw_masks, images, pattern, run_in_process, save
-from raters.study import formats
+from raters.io import formats
 
 KEYS = {
     "kind", "cases", "groups", "images", "references", "raters", "classes", "grids",

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 import raters
 from makers import quick, save, square
-from raters.errors import RatersError
-from raters.study.classes import MISSING, Classes, LabelClass
+from raters.core.classes import MISSING, Classes, LabelClass
+from raters.core.errors import RatersError
 
 INTEGERS = [np.dtype(f"{kind}{size}") for kind in "iu" for size in (1, 2, 4, 8)]
 

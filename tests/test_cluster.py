@@ -15,9 +15,9 @@ from pathlib import Path
 
 import pytest
 
-from raters.errors import RatersError
-from raters.fusion import cluster
-from raters.fusion.cluster import on_cluster
+from raters.core import cluster
+from raters.core.cluster import on_cluster
+from raters.core.errors import RatersError
 
 distributed = pytest.importorskip("distributed")
 pytestmark = pytest.mark.filterwarnings("ignore")

@@ -11,12 +11,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from raters.errors import RatersError
-from raters.methods import learning_method
-from raters.methods.base import Asked, Batch, Task
-from raters.methods.coarse import Coarse, share_term
-from raters.networks import NetworkOptions, TruthNetwork, build_backbone
-from raters.rater_models import (
+from raters.core.classes import MISSING
+from raters.core.errors import RatersError
+from raters.learning.methods import learning_method
+from raters.learning.methods.base import Asked, Batch, Task
+from raters.learning.methods.coarse import Coarse, share_term
+from raters.learning.networks import NetworkOptions, TruthNetwork, build_backbone
+from raters.learning.rater_models import (
     FORMS,
     CoarseRaters,
     ComplementConfusion,
@@ -26,9 +27,8 @@ from raters.rater_models import (
     negative_log_likelihood,
     trace_term,
 )
-from raters.rater_models.likelihood import Form
+from raters.learning.rater_models.likelihood import Form
 from raters.study.annotations import Annotation
-from raters.study.classes import MISSING
 
 Array = NDArray[np.float64]
 Kinds = tuple[Annotation, ...]

@@ -10,13 +10,13 @@ import pytest
 from numpy.typing import NDArray
 
 import raters
-from raters.errors import RatersError
-from raters.networks.normalise import Normalisation
+from raters.core.classes import MISSING
+from raters.core.errors import RatersError
+from raters.learning.networks.normalise import Normalisation
+from raters.learning.training.dataset import CaseDataset, collate
+from raters.learning.training.partition import check_classes
 from raters.study.annotations import Annotation
-from raters.study.classes import MISSING
 from raters.study.study import Study
-from raters.training.dataset import CaseDataset, collate
-from raters.training.partition import check_classes
 
 Array = NDArray[Any]
 TINY: dict[str, Any] = {

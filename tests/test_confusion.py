@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import confusion_matrix
 
-from raters import confusion as cm
-from raters.confusion import counts as patterns_module
-from raters.errors import RatersError
+from raters.core.errors import RatersError
+from raters.metrics import confusion as cm
+from raters.metrics.confusion import counts as patterns_module
 
 
 def random_labels(seed: int, raters: int, classes: int, size: int = 60) -> tuple[np.ndarray, ...]:

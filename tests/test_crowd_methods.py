@@ -16,17 +16,17 @@ from numpy.typing import NDArray
 from scipy.ndimage import binary_dilation, binary_erosion, gaussian_filter
 
 import raters
-from raters.errors import RatersError
-from raters.fusion.consensus import fuse
-from raters.methods import learning_method
-from raters.methods.agg_net import AggNet
-from raters.methods.base import Asked, Batch, Method, Task
-from raters.methods.counting import CountedRaters, count_labels
-from raters.methods.crowd_layer import CrowdLayer
-from raters.methods.max_mig import MaxMIG, lost_information
-from raters.methods.wdn import WeightedDoctorNet
-from raters.networks import NetworkOptions, TruthNetwork, build_backbone
-from raters.study.classes import MISSING
+from raters.consensus.consensus import fuse
+from raters.core.classes import MISSING
+from raters.core.errors import RatersError
+from raters.learning.methods import learning_method
+from raters.learning.methods.agg_net import AggNet
+from raters.learning.methods.base import Asked, Batch, Method, Task
+from raters.learning.methods.counting import CountedRaters, count_labels
+from raters.learning.methods.crowd_layer import CrowdLayer
+from raters.learning.methods.max_mig import MaxMIG, lost_information
+from raters.learning.methods.wdn import WeightedDoctorNet
+from raters.learning.networks import NetworkOptions, TruthNetwork, build_backbone
 from raters.study.study import Study
 
 Floats = NDArray[np.float64]
@@ -407,11 +407,11 @@ def test_gradients_over_processes_add_up_to_those_of_one(monkeypatch: pytest.Mon
     h, g, prior = (part.log_softmax(-1) for part in again)
     cuts = [slice(0, 3), slice(3, 8)]
     flats: list[torch.Tensor] = []
-    monkeypatch.setattr("raters.methods.max_mig.summed", lambda f: flats.append(f) or f)
+    monkeypatch.setattr("raters.learning.methods.max_mig.summed", lambda f: flats.append(f) or f)
     for cut in cuts:
         lost_information(h[cut], g[cut], prior, weights[cut])
     total = flats[0] + flats[1]
-    monkeypatch.setattr("raters.methods.max_mig.summed", lambda _: total)
+    monkeypatch.setattr("raters.learning.methods.max_mig.summed", lambda _: total)
     value = torch.zeros((), dtype=torch.float64)
     for cut in cuts:
         own = weights[cut]

@@ -7,9 +7,9 @@ from itertools import product
 import numpy as np
 import pytest
 
-from raters.errors import RatersError
-from raters.scores import CutCounts, CutTally, area_cut, best_cut, cut_labels, dice, winning_cut
-from raters.scores.choose_cut import GRID
+from raters.core.errors import RatersError
+from raters.metrics import CutCounts, CutTally, area_cut, best_cut, cut_labels, dice, winning_cut
+from raters.metrics.choose_cut import GRID
 
 
 def softmax(classes: int, *space: int, seed: int = 0) -> np.ndarray:

@@ -14,14 +14,14 @@ from PIL import Image
 import raters
 from command_line import Outcome, draw_masks, pattern, run_in_process
 from make_models import make_model
-from raters.errors import RatersError
+from raters.core.classes import Classes
+from raters.core.errors import RatersError
 from raters.evaluation import compare_runs, evaluate
-from raters.prediction.find_cuts import find_cuts
-from raters.prediction.predict_study import predict_study
-from raters.prediction.writing import Outputs
-from raters.scores import area_cut, best_cut, cut_labels, dice
-from raters.scores.chosen_cut import Cuts, chosen_cut
-from raters.study.classes import Classes
+from raters.learning.prediction.find_cuts import find_cuts
+from raters.learning.prediction.predict_study import predict_study
+from raters.learning.prediction.writing import Outputs
+from raters.metrics import area_cut, best_cut, cut_labels, dice
+from raters.metrics.chosen_cut import Cuts, chosen_cut
 from raters.study.study import Study
 
 SMALL = {"epochs": 2, "width": 2, "depth": 2, "progress": False, "batch_size": 4}
@@ -117,7 +117,7 @@ def test_a_case_that_cannot_be_read_does_not_cost_the_run(monkeypatch: pytest.Mo
     def broken(*_: object) -> Cuts:
         raise RatersError("found no image, expected one", case="a")
 
-    monkeypatch.setattr("raters.prediction.find_cuts.find_cuts", broken)
+    monkeypatch.setattr("raters.learning.prediction.find_cuts.find_cuts", broken)
     with pytest.warns(UserWarning, match="no cuts were chosen for the model: found no image"):
         model = raters.fit(shy_study(), "vote", **SMALL)
     assert model.cuts is None

@@ -24,8 +24,8 @@ from raters.datasets import open_dataset
 from raters.demo import DIGITS, LESIONS, QUICK, draw_study
 from raters.demo.draw import draw_story
 from raters.demo.story import Story, rater_rows, results, steps
-from raters.rows import Row
-from raters.scores import mean_dice
+from raters.io.rows import Row
+from raters.metrics import mean_dice
 
 pytestmark = pytest.mark.usefixtures("small_figures")
 SMALL = ("--epochs", "1", "--width", "2", "--depth", "2")
@@ -45,7 +45,7 @@ def dice(a: Path, b: Path) -> float:
 def few_draws() -> Iterator[None]:
     """Find the severity of raters with a tenth of the drawings: what is tested does not need it."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("raters.simulate.calibrate._DRAWS", 100)
+        patch.setattr("raters.simulation.calibrate._DRAWS", 100)
         yield
 
 
@@ -53,7 +53,7 @@ def few_draws() -> Iterator[None]:
 
 
 def test_draw_gives_the_small_study_twice_the_same(tmp_path: Path) -> None:
-    few = "import raters.simulate.calibrate\nraters.simulate.calibrate._DRAWS = 100"
+    few = "import raters.simulation.calibrate\nraters.simulate.calibrate._DRAWS = 100"
     said = run_alone("demo", "--draw", "-o", "one", folder=tmp_path, before=few)
     assert said == Outcome(0, "24 cases by three raters: one\n", "")
     assert {path.name for path in (tmp_path / "one").iterdir()} == {
@@ -273,7 +273,7 @@ def test_ctrl_c_ends_with_130_and_goes_on(
 
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("raters.demo.story.LESIONS", replace(TINY, train=5, test=2))
-    monkeypatch.setattr("raters.fusion.consensus.fuse", stopped)
+    monkeypatch.setattr("raters.consensus.consensus.fuse", stopped)
     said = run_in_process(capsys, monkeypatch, "demo")
     assert said.code == 130
     assert "resumes from here when it is called again" in said.err

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 
 import raters
-from raters.errors import RatersError
-from raters.methods.diag import (
+from raters.core.errors import RatersError
+from raters.learning.methods.diag import (
     EVEN_CASES,
     SPREAD,
     Diag,
@@ -23,7 +23,7 @@ from raters.methods.diag import (
     logistic,
     stacked,
 )
-from raters.methods.targets import mean_label
+from raters.learning.methods.targets import mean_label
 from raters.study.study import Study
 
 Array = NDArray[Any]
@@ -90,9 +90,9 @@ def test_diagnoses_that_masks_do_not_tell_leave_raters_alike() -> None:
 
 def made(study: Study) -> Diag:
     """Judge the raters of a study."""
-    from raters.methods.base import Task
-    from raters.methods.options import MethodOptions
-    from raters.networks import NetworkOptions, TruthNetwork, build_backbone
+    from raters.learning.methods.base import Task
+    from raters.learning.methods.options import MethodOptions
+    from raters.learning.networks import NetworkOptions, TruthNetwork, build_backbone
 
     def network() -> TruthNetwork:
         options = NetworkOptions("unet", width=2, depth=1, norm="none")

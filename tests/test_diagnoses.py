@@ -13,7 +13,7 @@ import pytest
 import raters
 from command_line import Run, run_in_process
 from makers import save
-from raters.errors import RatersError
+from raters.core.errors import RatersError
 
 MASK = np.array([[0, 1], [1, 1]], np.uint8)
 KNOWN = {"c0": "glaucoma", "c1": "normal", "c2": "", "c3": "glaucoma"}

@@ -16,15 +16,15 @@ import torch
 
 import raters
 from distributed_script import RUNS, table, train
-from raters.distributed import share
-from raters.errors import RatersError
-from raters.methods.base import Step
-from raters.networks.normalise import Normalisation
+from raters.core.errors import RatersError
+from raters.learning.distributed import share
+from raters.learning.methods.base import Step
+from raters.learning.networks.normalise import Normalisation
+from raters.learning.training.dataset import NO_CASE, CaseDataset, collate
+from raters.learning.training.engine import StepTerms, mean_terms
+from raters.learning.training.epochs import HeldOutScores
+from raters.learning.training.loader import EpochSampler, refuse_small_batch
 from raters.study.study import Study
-from raters.training.dataset import NO_CASE, CaseDataset, collate
-from raters.training.engine import StepTerms, mean_terms
-from raters.training.epochs import HeldOutScores
-from raters.training.loader import EpochSampler, refuse_small_batch
 
 SCRIPT = Path(__file__).with_name("distributed_script.py")
 TIME = 300  # seconds until a start that hangs is given up; it takes about 20
@@ -130,7 +130,7 @@ def test_processes_share_each_batch(length: int, world: int, monkeypatch: Any) -
     parts = []
     for rank in range(world):
         with monkeypatch.context() as patch:
-            patch.setattr("raters.training.loader.processes", lambda r=rank: (r, world))
+            patch.setattr("raters.learning.training.loader.processes", lambda r=rank: (r, world))
             parts.append(list(EpochSampler(length, 5, seed=3)))
     assert {len(part) for part in parts} == {len(whole)}
     for batch, *shares in zip(whole, *parts, strict=True):

@@ -20,12 +20,12 @@ import pytest
 from raters.cli import main
 from raters.fusion.methods import METHODS as FUSION_METHODS
 from raters.fusion.methods import _arguments
-from raters.methods.registry import METHODS as LEARNING_METHODS
-from raters.simulate.phantoms import phantom_study
+from raters.learning.methods.registry import METHODS as LEARNING_METHODS
+from raters.simulation.phantoms import phantom_study
 from raters.study.study import Study
 
 if TYPE_CHECKING:
-    from raters.benchmarks.pages import Reader
+    from raters_bench.pages import Reader
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
@@ -73,7 +73,7 @@ def drawn(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         patch.setattr("raters.demo.draw.phantom_study", smaller)
-        patch.setattr("raters.simulate.calibrate._DRAWS", 100)
+        patch.setattr("raters.simulation.calibrate._DRAWS", 100)
         run_command(DEMO, patch)
     return folder
 
@@ -96,7 +96,7 @@ def test_blocks_run(
     page: Path, tmp_path: Path, drawn: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("raters.simulate.calibrate._DRAWS", 100)  # of 1000: only time
+    monkeypatch.setattr("raters.simulation.calibrate._DRAWS", 100)  # of 1000: only time
     monkeypatch.syspath_prepend(tmp_path)  # as Python does with the folder of a script
     names: dict[str, object] = {}  # a page's blocks follow one another
     for language, file, text in blocks(page):
@@ -146,7 +146,7 @@ def make_tables() -> ModuleType:
 @pytest.fixture(scope="module")
 def committed() -> Reader:
     """Read the results of each benchmark once, for its page and its plot."""
-    from raters.benchmarks.pages import reader
+    from raters_bench.pages import reader
 
     return reader(DOCS / "results")
 
@@ -189,8 +189,8 @@ def test_notebooks_show_what_their_cells_give() -> None:
 
 def test_plots_are_of_the_results(committed: Reader) -> None:
     """A plot says of which results it was drawn; a picture itself differs from font to font."""
-    from raters.benchmarks.pages import all_committed
-    from raters.benchmarks.plot import digest_of_plot, drawn_digest
+    from raters_bench.pages import all_committed
+    from raters_bench.plot import digest_of_plot, drawn_digest
 
     for name, found in all_committed(committed).items():
         path = DOCS / "results" / f"{name}.png"

@@ -15,13 +15,13 @@ from numpy.typing import NDArray
 
 import raters
 from distributed_script import PLAIN, masks
-from raters.errors import RatersError
-from raters.methods import learning_method
-from raters.methods.base import Batch, Task
-from raters.methods.em import EMMethod, rounds
-from raters.networks import NetworkOptions, TruthNetwork, build_backbone
-from raters.simulate import draw_labels
-from raters.study.classes import MISSING
+from raters.core.classes import MISSING
+from raters.core.errors import RatersError
+from raters.learning.methods import learning_method
+from raters.learning.methods.base import Batch, Task
+from raters.learning.methods.em import EMMethod, rounds
+from raters.learning.networks import NetworkOptions, TruthNetwork, build_backbone
+from raters.simulation import draw_labels
 from raters.study.study import Study
 
 Array = NDArray[np.float64]

@@ -21,19 +21,19 @@ from sklearn.metrics import balanced_accuracy_score, brier_score_loss, log_loss
 
 import raters
 from command_line import draw_masks, images, pattern, run_in_process
-from raters.errors import RatersError
+from raters.core.errors import RatersError
 from raters.evaluation import Evaluation, compare_runs, evaluate
 from raters.evaluation.case import Scoring
 from raters.evaluation.evaluate import score_cases
-from raters.evaluation.runs import Seen, choose_split, warnings_of
-from raters.prediction.prediction import Prediction
-from raters.scores import dice, interval, mean_dice
-from raters.scores.bootstrap import GroupBootstrap, mean_sums, ratio
-from raters.scores.calibration import joint_log_likelihood
-from raters.simulate import simulate, true_confusion
+from raters.evaluation.prediction import Prediction
+from raters.learning.evaluation.runs import Seen, choose_split, warnings_of
+from raters.learning.training.run import write_splits
+from raters.metrics import dice, interval, mean_dice
+from raters.metrics.bootstrap import GroupBootstrap, mean_sums, ratio
+from raters.metrics.calibration import joint_log_likelihood
+from raters.simulation import simulate, true_confusion
 from raters.study.case import Case
 from raters.study.study import Study
-from raters.training.run import write_splits
 
 NAMES = ["ann", "bob", "cat"]
 Array = NDArray[Any]
@@ -147,7 +147,7 @@ def test_joint_likelihood_is_that_of_training() -> None:
     for r, i, j in np.ndindex(2, 4, 2):
         if labels[r, i, j] >= 0:
             column[0, r, :, i, j] = np.log(matrices[r, :, labels[r, i, j]])
-    expected = raters.rater_models.log_likelihood(
+    expected = raters.learning.rater_models.log_likelihood(
         torch.from_numpy(truth)[None].double().log(),
         torch.from_numpy(column),
         "joint",

@@ -19,17 +19,17 @@ import raters
 from command_line import run_in_process
 from make_models import make_model
 from makers import save
-from raters import scores
-from raters.errors import RatersError
+from raters import metrics
+from raters.core.errors import RatersError
 from raters.evaluation import Evaluation
 from raters.evaluation.case import Scoring
 from raters.evaluation.evaluate import score_cases, unions_of
-from raters.prediction.predict import predict_cases
-from raters.prediction.prediction import Prediction
-from raters.scores.chosen_cut import Cuts
+from raters.evaluation.prediction import Prediction
+from raters.learning.prediction.predict import predict_cases
+from raters.learning.training.config import ClassEntry
+from raters.metrics.chosen_cut import Cuts
 from raters.study.case import Case
 from raters.study.study import Study
-from raters.training.config import ClassEntry
 
 Array = NDArray[Any]
 VALUES = (0, 1, 2, 4)
@@ -113,10 +113,10 @@ def test_all_sources_give_the_same_scores(
 
 def test_cuts_of_probabilities_in_arrays(study: Study) -> None:
     maps = np.moveaxis(np.random.default_rng(1).dirichlet(np.ones(4), (5, 8, 8)), -1, 1)
-    cut = scores.cut_labels(maps[0].astype(np.float32), [0.2, 0.3, 0.4])
+    cut = metrics.cut_labels(maps[0].astype(np.float32), [0.2, 0.3, 0.4])
     found = raters.evaluate(maps, study, cut=[0.2, 0.3, 0.4], surfaces=False)
     row = row_of(found.cases, **{"case": "a", "against": "ann", "class": "core"})
-    assert row["dice"] == scores.dice(study["a"].labels[0], cut, 4)[0]
+    assert row["dice"] == metrics.dice(study["a"].labels[0], cut, 4)[0]
     with pytest.raises(RatersError, match=r"found the cut .area. for predictions that are no run"):
         raters.evaluate(maps, study, cut="area")
 
@@ -196,8 +196,8 @@ def test_unions_equal_sets_of_pixels(study: Study) -> None:
             masked = np.zeros((2, 8, 8), int)
             for k, pixels in enumerate((a, b)):
                 masked[k][tuple(np.array(sorted(pixels), int).reshape(-1, 2).T)] = 1
-            assert row["hd95"] == scores.hd95(*masked)
-            assert row["surface_distance"] == scores.average_surface_distance(*masked)
+            assert row["hd95"] == metrics.hd95(*masked)
+            assert row["surface_distance"] == metrics.average_surface_distance(*masked)
             compared += 1
     assert compared == 2 * (14 + 3)
     plain = raters.evaluate(predicted, study)
@@ -403,12 +403,12 @@ def test_samples_in_a_folder(study: Study, tmp_path: Path) -> None:
     expected = raters.evaluate(fewer, study, surfaces=False)
     uneven = said | {"b": fewer["b"]}
     for given in (tmp_path, uneven):
-        scores = raters.evaluate(given, study, surfaces=False)
-        assert [r.get("ged") for r in scores.variability] == [
+        metrics = raters.evaluate(given, study, surfaces=False)
+        assert [r.get("ged") for r in metrics.variability] == [
             r["ged"] for r in expected.variability
         ]
-        assert any("found 2 to 4 samples per case: the first 2" in note for note in scores.notes)
-        assert any("with 2 samples per case" in note for note in scores.notes)
+        assert any("found 2 to 4 samples per case: the first 2" in note for note in metrics.notes)
+        assert any("with 2 samples per case" in note for note in metrics.notes)
     hard = {case: found.labels for case, found in said.items()}
     labels_only = raters.evaluate(hard, study, surfaces=False)
     assert [r["soft_dice"] for r in labels_only.variability] == [

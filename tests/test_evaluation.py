@@ -12,9 +12,9 @@ from sklearn.metrics import accuracy_score, balanced_accuracy_score, f1_score
 import raters
 from command_line import run_in_process
 from makers import save
-from raters.errors import RatersError
-from raters.scores.bootstrap import interval
-from raters.scores.surface import hd95
+from raters.core.errors import RatersError
+from raters.metrics.bootstrap import interval
+from raters.metrics.surface import hd95
 from raters.study.study import Study
 
 AFFINE = np.diag([1.0, 2.0, 3.0, 1.0])
@@ -245,7 +245,7 @@ def test_undecided_pixels_of_a_fusion_are_no_foreground(tmp_path: Path) -> None:
     for rater, mask in (("ann", first), ("bob", second)):
         save(tmp_path / "masks" / rater / "c.png", mask)
     study = raters.read(f"{tmp_path}/masks/{{rater}}/{{case}}.png")
-    from raters.fusion.write import write_consensus
+    from raters.consensus.write import write_consensus
 
     write_consensus(raters.fuse(study, "vote", ties="undecided"), tmp_path / "out")
     rows = raters.evaluate(tmp_path / "out", study).cases

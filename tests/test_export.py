@@ -20,13 +20,13 @@ from PIL import Image
 from torch import Tensor
 
 from command_line import Outcome, run_in_process
-from raters.errors import RatersError
-from raters.export import FORMATS, export, run
-from raters.export.program import program_of, proto_of, runner
-from raters.export.truth import Truth, truth_of
-from raters.methods.separate import Separate
-from raters.training.config import ModelConfig
-from raters.training.model import Model
+from raters.core.errors import RatersError
+from raters.learning.export import FORMATS, export, run
+from raters.learning.export.program import program_of, proto_of, runner
+from raters.learning.export.truth import Truth, truth_of
+from raters.learning.methods.separate import Separate
+from raters.learning.training.config import ModelConfig
+from raters.learning.training.model import Model
 
 MASKS = ("unet", "segresnet", "patch-cnn")
 NETWORKS = [
@@ -229,7 +229,7 @@ def test_wrong_calls_say_what_is_expected(tmp_path: Path, monkeypatch: pytest.Mo
         export(features, "monai-bundle", tmp_path / "bundle")
     with pytest.raises(RatersError, match="a bundle's transforms do it"):
         export(model, "monai-bundle", tmp_path / "bundle", normalise="inside")
-    monkeypatch.setattr("raters.export.run.find_spec", lambda _: None)
+    monkeypatch.setattr("raters.learning.export.run.find_spec", lambda _: None)
     with pytest.raises(
         RatersError, match=r"found no onnx, expected pip install 'raters\[export\]'"
     ):
@@ -262,7 +262,7 @@ def test_a_wrong_network_is_not_written(tmp_path: Path, monkeypatch: pytest.Monk
         )
         return truth
 
-    monkeypatch.setattr("raters.export.truth.truth_of", other)
+    monkeypatch.setattr("raters.learning.export.truth.truth_of", other)
     with pytest.raises(
         RatersError, match=r"found probabilities that differ by .*nothing was written"
     ):

@@ -9,14 +9,14 @@ import torch
 from numpy.typing import NDArray
 
 import raters
-from raters.confusion import count, normalise
-from raters.errors import RatersError
-from raters.methods.confusion_method import join_raters
-from raters.rater_models import GlobalRaters, LowRankRaters, PixelRaters
+from raters.core.errors import RatersError
+from raters.learning.methods.confusion_method import join_raters
+from raters.learning.rater_models import GlobalRaters, LowRankRaters, PixelRaters
+from raters.learning.training.engine import Learner, precision_of
+from raters.learning.training.extend import _training
+from raters.learning.training.options import TrainingOptions
+from raters.metrics.confusion import count, normalise
 from raters.study.study import Study
-from raters.training.engine import Learner, precision_of
-from raters.training.extend import _training
-from raters.training.options import TrainingOptions
 
 LATE = np.array([[0.7, 0.2, 0.1], [0.05, 0.6, 0.35], [0.5, 0.1, 0.4]])
 """What the late rater does to the three classes: not dominant, so no guard may get in the way."""

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 import raters
 from makers import few, save, square
-from raters.errors import RatersError
-from raters.study.classes import MISSING
+from raters.core.classes import MISSING
+from raters.core.errors import RatersError
 from raters.study.files_index import index_patterns
 from raters.study.pattern import Pattern
 from raters.study.study import Study

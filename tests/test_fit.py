@@ -12,16 +12,16 @@ import yaml
 
 import raters
 from make_models import told_through
-from raters.confusion import squared_frobenius
-from raters.errors import RatersError
-from raters.methods import METHODS
-from raters.simulate import phantom_study, simulate, true_confusion
+from raters.core.errors import RatersError
+from raters.learning.methods import METHODS
+from raters.learning.training.dataset import CaseDataset, Item
+from raters.learning.training.engine import Learner
+from raters.learning.training.options import TrainingOptions
+from raters.learning.training.partition import Partition, partition
+from raters.learning.training.trainer import TrainingBar
+from raters.metrics.confusion import squared_frobenius
+from raters.simulation import phantom_study, simulate, true_confusion
 from raters.study.study import Study
-from raters.training.dataset import CaseDataset, Item
-from raters.training.engine import Learner
-from raters.training.options import TrainingOptions
-from raters.training.partition import Partition, partition
-from raters.training.trainer import TrainingBar
 
 NOBODY = Partition(np.zeros(0, np.intp), np.zeros(0, np.intp))
 TINY = {"epochs": 3, "batch_size": 8, "width": 4, "depth": 2, "progress": False}

@@ -13,16 +13,16 @@ from numpy.typing import NDArray
 
 import raters
 from make_models import told_through
-from raters.confusion import count, count_case
-from raters.errors import RatersError
-from raters.methods import METHODS
-from raters.methods.base import HeldOut
+from raters.core.classes import MISSING
+from raters.core.errors import RatersError
+from raters.learning.methods import METHODS
+from raters.learning.methods.base import HeldOut
+from raters.learning.training.dataset import CaseDataset
+from raters.learning.training.epochs import HeldOutScores
+from raters.metrics.confusion import count, count_case
 from raters.study.backend import ArraysBackend
-from raters.study.classes import MISSING
 from raters.study.study import Study
 from raters.study.triplets import TableBackend, Triplets
-from raters.training.dataset import CaseDataset
-from raters.training.epochs import HeldOutScores
 
 TINY = {"epochs": 2, "batch_size": 4, "width": 4, "depth": 2, "progress": False}
 FLAT = {**TINY, "depth": 1}

@@ -14,9 +14,9 @@ import torch
 
 import raters
 from makers import oblique, square, to_itk
-from raters.errors import RatersError
-from raters.fusion.staple import staple
-from raters.study import formats
+from raters.core.errors import RatersError
+from raters.fusion._staple import staple
+from raters.io import formats
 from raters.study.foreign import array_of, volume_of
 
 RNG = np.random.default_rng(0)
@@ -112,8 +112,8 @@ def test_functions_on_arrays_take_tensors_and_images() -> None:
     found = staple(torch.from_numpy(labels), 2)
     np.testing.assert_array_equal(found.labels, staple(labels, 2).labels)
     a, b = to_itk(VOLUME, np.eye(4)), to_itk(1 - VOLUME, np.eye(4))
-    distances = raters.scores.surface_distances(a, b, spacing=(1, 1, 1))
-    expected = raters.scores.surface_distances(VOLUME, 1 - VOLUME, spacing=(1, 1, 1))
+    distances = raters.metrics.surface_distances(a, b, spacing=(1, 1, 1))
+    expected = raters.metrics.surface_distances(VOLUME, 1 - VOLUME, spacing=(1, 1, 1))
     assert (distances.hd95, distances.assd) == (expected.hd95, expected.assd)
 
 

@@ -12,8 +12,8 @@ import pytest
 import SimpleITK
 
 import raters
-from raters.errors import RatersError
-from raters.study import formats
+from raters.core.errors import RatersError
+from raters.io import formats
 
 pydicom = pytest.importorskip("pydicom")
 highdicom = pytest.importorskip("highdicom")

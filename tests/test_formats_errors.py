@@ -18,8 +18,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from raters.errors import RatersError
-from raters.study import formats
+from raters.core.errors import RatersError
+from raters.io import formats
 
 NOISE = np.random.default_rng(0).integers(0, 255, (40, 50, 30), np.uint8)
 READERS: list[Callable[[Path], object]] = [formats.read_image, formats.read_labels]

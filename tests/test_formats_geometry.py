@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 import SimpleITK
 
-from raters.errors import RatersError
-from raters.study import formats
-from raters.study.geometry import Volume, plane, unplane
+from raters.core.errors import RatersError
+from raters.core.geometry import Volume, plane, unplane
+from raters.io import formats
 
 TURN = [[0.36, 0.48, -0.8], [-0.8, 0.6, 0.0], [0.48, 0.64, 0.6]]
 RAS = np.array([-1.0, -1.0, 1.0])

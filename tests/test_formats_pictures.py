@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from raters.errors import RatersError
-from raters.study import formats
+from raters.core.errors import RatersError
+from raters.io import formats
 
 VALUES = np.array([[0, 1, 2, 1], [2, 2, 0, 0], [1, 0, 0, 2]], np.uint8)
 VOC = [0, 0, 0, 128, 0, 0, 0, 128, 0]

@@ -13,8 +13,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from pairs import all_pairs
-from raters.errors import RatersError
-from raters.study import formats
+from raters.core.errors import RatersError
+from raters.io import formats
 
 INTEGERS = ["uint8", "int8", "uint16", "int16", "uint32", "int32", "uint64", "int64"]
 TYPES = [*INTEGERS, "float32", "float64"]
@@ -205,5 +205,5 @@ def test_strange_names(tmp_path: Path) -> None:
 
 def test_start_is_quick() -> None:
     heavy = ["nibabel", "SimpleITK", "PIL", "tifffile", "pydicom", "highdicom", "imagecodecs"]
-    code = f"import sys, raters.study.formats; assert not set({heavy}) & set(sys.modules)"
+    code = f"import sys, raters.io.formats; assert not set({heavy}) & set(sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True)

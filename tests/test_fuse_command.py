@@ -14,8 +14,8 @@ import pytest
 import raters
 from command_line import Outcome, run_in_process
 from makers import save
-from raters.study import formats
-from raters.study.results import Journal
+from raters.io import formats
+from raters.io.results import Journal
 
 AFFINE = np.diag([1.0, 2.0, 3.0, 1.0])
 
@@ -200,7 +200,7 @@ def test_a_cluster_with_a_worker_killed_midway_gives_the_same(
             mask = (random.random((40, 40)) < 0.4).astype(np.uint8)
             save(tmp_path / f"masks/{rater}/{case}.png", mask)
     study = raters.read(f"{tmp_path}/masks/{{rater}}/{{case}}.png")
-    from raters.fusion.write import write_consensus
+    from raters.consensus.write import write_consensus
 
     write_consensus(raters.fuse(study, "staple"), tmp_path / "local")
     with distributed.LocalCluster(

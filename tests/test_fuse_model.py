@@ -16,14 +16,14 @@ from numpy.typing import NDArray
 import raters
 from command_line import Run, draw_masks, images, pattern, run_alone, run_in_process
 from make_models import make_model
-from raters.errors import RatersError
-from raters.methods import METHODS
-from raters.prediction.fuse_model import ModelConsensus
-from raters.prediction.predict import OVERLAP, gaussian_weights, starts_of
-from raters.study import formats
-from raters.study.classes import MISSING
+from raters.core.classes import MISSING
+from raters.core.errors import RatersError
+from raters.io import formats
+from raters.learning.methods import METHODS
+from raters.learning.prediction.fuse_model import ModelConsensus
+from raters.learning.prediction.predict import OVERLAP, gaussian_weights, starts_of
+from raters.learning.training.model import Model
 from raters.study.study import Study
-from raters.training.model import Model
 
 FUSES = [name for name, entry in METHODS.items() if "fusion" in entry.answers]
 CONFUSION = ["global-cm", "single-cm", "pixel-cm", "low-rank-cm", "oracle-cm"]

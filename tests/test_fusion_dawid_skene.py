@@ -14,13 +14,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from raters.errors import RatersError
+from raters.core.classes import MISSING
+from raters.core.errors import RatersError
+from raters.fusion._dawid_skene import dawid_skene
+from raters.fusion._dawid_skene import one_coin as coin_of_classes_alike
 from raters.fusion.columns import answers_of, vote_shares
-from raters.fusion.dawid_skene import dawid_skene
-from raters.fusion.dawid_skene import one_coin as coin_of_classes_alike
 from raters.fusion.result import Fusion
-from raters.simulate.classes import draw_labels, hammer_spammer, pairwise_flipper
-from raters.study.classes import MISSING
+from raters.simulation.classes import draw_labels, hammer_spammer, pairwise_flipper
 from raters.study.triplets import Triplets
 
 Array = NDArray[Any]

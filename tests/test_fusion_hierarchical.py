@@ -14,14 +14,14 @@ from scipy.integrate import quad
 from scipy.special import betaln, digamma, expit, gammaln
 
 import raters
-from raters.errors import RatersError
+from raters.core.errors import RatersError
+from raters.fusion._dawid_skene import _m_step, dawid_skene, one_coin
+from raters.fusion._hierarchical import Hierarchy, difficulties, hierarchical, posterior_errors
+from raters.fusion._vote import vote_table
 from raters.fusion.answers import Options, Parameters, e_step, expected_counts, solve
 from raters.fusion.columns import answers_of
-from raters.fusion.dawid_skene import _m_step, dawid_skene, one_coin
-from raters.fusion.hierarchical import Hierarchy, difficulties, hierarchical, posterior_errors
 from raters.fusion.result import Fusion
 from raters.fusion.skill_levels import LEVELS, Counts, Prior, climb, first_prior, psi, rows_of
-from raters.fusion.vote import vote_table
 from raters.study.study import Study
 from raters.study.triplets import Triplets
 

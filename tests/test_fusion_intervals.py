@@ -10,12 +10,18 @@ from numpy.typing import NDArray
 from scipy import stats
 
 import raters
-from raters.fusion import table_errors
+from raters.assessment import table_errors
+from raters.assessment.information import Directions, information
+from raters.assessment.performance import (
+    MEASURES,
+    group_errors,
+    measures,
+    share_interval,
+    t_quantile,
+)
+from raters.fusion._dawid_skene import dawid_skene, one_coin
 from raters.fusion.columns import columns_of
-from raters.fusion.dawid_skene import dawid_skene, one_coin
 from raters.fusion.em import EMState
-from raters.fusion.information import Directions, information
-from raters.fusion.performance import MEASURES, group_errors, measures, share_interval, t_quantile
 from raters.study.study import Study
 
 Array = NDArray[Any]

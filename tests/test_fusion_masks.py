@@ -14,15 +14,15 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 import raters
-from raters.errors import RatersError
+from raters.assessment.performance import case_errors, measures
+from raters.consensus.pooled import PooledStaple
+from raters.core.errors import RatersError
+from raters.fusion._simple import simple
+from raters.fusion._staple import staple
+from raters.fusion._vote import mean, vote
 from raters.fusion.columns import columns_of
 from raters.fusion.em import EMOptions, EMState, e_step, run_em, start_matrices
 from raters.fusion.methods import METHODS as REGISTRY
-from raters.fusion.performance import case_errors, measures
-from raters.fusion.pooled import PooledStaple
-from raters.fusion.simple import simple
-from raters.fusion.staple import staple
-from raters.fusion.vote import mean, vote
 from raters.study.study import Study
 
 SEEDS = st.integers(0, 10**6)

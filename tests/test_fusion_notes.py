@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 
 import raters
-from raters.errors import RatersError
-from raters.fusion.spatial_staple import spatial_staple
-from raters.fusion.write import write_consensus
-from raters.rows import write_json, write_long_json
-from raters.study.results import Journal
+from raters.consensus.write import write_consensus
+from raters.core.errors import RatersError
+from raters.fusion._spatial_staple import spatial_staple
+from raters.io.results import Journal
+from raters.io.rows import write_json, write_long_json
 from raters.study.study import Study
 
 

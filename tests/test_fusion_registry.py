@@ -13,7 +13,7 @@ import pytest
 
 import raters
 from command_line import run_alone
-from raters.errors import RatersError
+from raters.core.errors import RatersError
 from raters.fusion.methods import KINDS, METHODS, options_class
 from raters.study.study import Study
 

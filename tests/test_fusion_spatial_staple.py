@@ -14,11 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from raters.errors import RatersError
-from raters.fusion.box_sums import box_row, rounder
-from raters.fusion.columns import columns_of
-from raters.fusion.em import EMOptions, EMState, e_step, posteriors, run_em, start_matrices
-from raters.fusion.spatial_staple import (
+from raters.core.classes import MISSING
+from raters.core.errors import RatersError
+from raters.fusion._spatial_staple import (
     _e_step,
     _m_step,
     _volume,
@@ -27,8 +25,10 @@ from raters.fusion.spatial_staple import (
     reach_of,
     spatial_staple,
 )
-from raters.fusion.staple import staple
-from raters.study.classes import MISSING
+from raters.fusion._staple import staple
+from raters.fusion.box_sums import box_row, rounder
+from raters.fusion.columns import columns_of
+from raters.fusion.em import EMOptions, EMState, e_step, posteriors, run_em, start_matrices
 
 
 def slow_matrices(
@@ -334,7 +334,7 @@ def test_bad_labels_are_named(labels: NDArray[Any], message: str) -> None:
 
 
 def test_local_accuracy_needs_matrices() -> None:
-    from raters.fusion.vote import vote
+    from raters.fusion._vote import vote
 
     labels = noisy((4, 4), 2, 2, 0.0)
     assert local_accuracy(staple(labels, 2)).shape == (2, 4, 4)

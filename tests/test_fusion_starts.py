@@ -8,13 +8,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import raters
-from raters.errors import RatersError
+from raters.consensus.pooled import PatternCounts, PooledStaple, occurring
+from raters.core.errors import RatersError
+from raters.fusion._dawid_skene import dawid_skene, one_coin
+from raters.fusion._staple import staple
 from raters.fusion.columns import columns_of
-from raters.fusion.dawid_skene import dawid_skene, one_coin
-from raters.fusion.pooled import PatternCounts, PooledStaple, occurring
-from raters.fusion.staple import staple
 from raters.fusion.starts import Solution, choose
-from raters.scores.overlap import dice
+from raters.metrics.overlap import dice
 from raters.study.study import Study
 from raters.study.triplets import Triplets
 
@@ -204,7 +204,7 @@ def test_patterns_that_occur_give_what_passes_over_the_cases_give(
     options = {"max_iter": 12, "tol": 0.0, "starts": "vote"}
     counted = PooledStaple(study, **options)  # type: ignore[arg-type]
     assert counted.columns is not None and counted.columns.weights.sum() == 4 * 400
-    monkeypatch.setattr("raters.fusion.pooled.MOST_KEPT", 100)
+    monkeypatch.setattr("raters.consensus.pooled.MOST_KEPT", 100)
     passes = PooledStaple(study, **options)  # type: ignore[arg-type]
     assert passes.columns is None and passes.groups is None
     np.testing.assert_allclose(counted.state.confusion, passes.state.confusion, atol=1e-10)
@@ -231,7 +231,7 @@ def test_patterns_nearly_as_many_as_voxels_are_left_as_voxels() -> None:
 
 
 def test_groups_are_forgotten_before_patterns_are(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("raters.fusion.pooled.MOST_KEPT", 100)
+    monkeypatch.setattr("raters.consensus.pooled.MOST_KEPT", 100)
     counts, whole = PatternCounts(), []
     for k in range(30):
         labels = np.random.default_rng(k).integers(0, 3, (3, 200))  # 27 patterns occur

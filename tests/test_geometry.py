@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 import raters
 from makers import oblique, quick, save, square, to_itk
-from raters.errors import RatersError
-from raters.study.classes import MISSING
-from raters.study.geometry import Geometry, difference, resample_nearest
+from raters.core.classes import MISSING
+from raters.core.errors import RatersError
+from raters.core.geometry import Geometry, difference, resample_nearest
 
 GRID = np.array([[2.0, 0, 0, 10], [0, 0.5, 0, -20], [0, 0, 1, 5], [0, 0, 0, 1]])
 SHAPE = (4, 5, 6)

@@ -32,7 +32,7 @@ FORMS = pytest.mark.parametrize("form", ["canonical", "packed"])
 # Kills the process when the k-th case is noted as finished.
 AFTER_CASES = """
 import os, signal
-from raters.study.results import Journal
+from raters.io.results import Journal
 real, seen = Journal.finish, []
 def finish(self, *arguments):
     real(self, *arguments)
@@ -52,7 +52,7 @@ study_file.{function} = lambda *a, **k: os.kill(os.getpid(), signal.SIGKILL)
 # Kills the process in the middle of writing a line of the journal.
 IN_A_LINE = """
 import os, signal
-from raters.study.results import Journal
+from raters.io.results import Journal
 real, seen = Journal._line, []
 def line(self, entry):
     seen.append(1)

@@ -12,10 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from raters.errors import RatersError
+from raters.core.classes import MISSING
+from raters.core.errors import RatersError
 from raters.fusion.columns import Columns
 from raters.fusion.em import EMState, e_step, posteriors
-from raters.rater_models import (
+from raters.learning.rater_models import (
     FORMS,
     Confusion,
     FixedRaters,
@@ -30,8 +31,7 @@ from raters.rater_models import (
     sum_and_count,
     trace_term,
 )
-from raters.rater_models.likelihood import Form
-from raters.study.classes import MISSING
+from raters.learning.rater_models.likelihood import Form
 
 BOTH = pytest.mark.parametrize("form", FORMS)
 KINDS = ("shared", "pixel", "low rank")

@@ -21,17 +21,17 @@ import torch
 
 import raters
 from command_line import Run, draw_masks, images, pattern, run_in_process
-from raters.errors import RatersError
-from raters.study.results import LOCK_FILE, is_empty, only_one, refuse_locked
-from raters.training.options import checked_options
-from raters.training.prepare import plan_training
-from raters.training.run import Record
+from raters.core.errors import RatersError
+from raters.io.results import LOCK_FILE, is_empty, only_one, refuse_locked
+from raters.learning.training.options import checked_options
+from raters.learning.training.prepare import plan_training
+from raters.learning.training.run import Record
 
 PATIENCE = 300  # seconds until a process that says nothing is given up
 
 HOLD = """
 import os, sys
-from raters.study.results import only_one
+from raters.io.results import only_one
 with only_one(sys.argv[1]):
     {more}
     print("held", flush=True)
@@ -177,7 +177,7 @@ def test_verbs_that_go_on_take_turns(verb: str, run: Run, tmp_path: Path) -> Non
 
 STOP = """
 import pathlib, sys, time
-from raters.training.run import Record
+from raters.learning.training.run import Record
 real, go = Record.epoch, pathlib.Path("go")
 def epoch(self, learner):
     real(self, learner)

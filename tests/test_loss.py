@@ -18,14 +18,14 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from raters.methods.base import Batch, Method, Step, Task
-from raters.methods.confusion_method import ConfusionMethod
-from raters.methods.global_cm import OracleCM
-from raters.methods.registry import learning_method
-from raters.methods.targets import mean_label
-from raters.networks import NetworkOptions, TruthNetwork, build_backbone
-from raters.rater_models import GlobalRaters, LowRankRaters, PixelRaters, ProductRaters
-from raters.study.classes import MISSING
+from raters.core.classes import MISSING
+from raters.learning.methods.base import Batch, Method, Step, Task
+from raters.learning.methods.confusion_method import ConfusionMethod
+from raters.learning.methods.global_cm import OracleCM
+from raters.learning.methods.registry import learning_method
+from raters.learning.methods.targets import mean_label
+from raters.learning.networks import NetworkOptions, TruthNetwork, build_backbone
+from raters.learning.rater_models import GlobalRaters, LowRankRaters, PixelRaters, ProductRaters
 from raters.study.study import Study
 
 Array = NDArray[np.float64]

@@ -9,8 +9,8 @@ import pytest
 
 import raters
 from makers import save, square
-from raters.errors import RatersError
-from raters.study.classes import MISSING
+from raters.core.classes import MISSING
+from raters.core.errors import RatersError
 
 
 def manifest(folder: Path, text: str, name: str = "manifest.csv") -> Path:

@@ -13,8 +13,8 @@ import pytest
 
 import raters
 from command_line import draw_masks, pattern, run_alone
-from raters.errors import RatersError
-from raters.fusion.write import write_consensus
+from raters.consensus.write import write_consensus
+from raters.core.errors import RatersError
 from raters.study.write import import_study
 
 LIMIT = """

@@ -22,19 +22,19 @@ import raters
 from command_line import Run, run_in_process
 from distributed_script import PLAIN, masks, table
 from kill_script import EPOCH, options_of
-from raters.errors import RatersError
-from raters.methods import METHODS, MethodEntry
-from raters.methods.base import Asked, Method, Step
-from raters.methods.options import MethodOptions
-from raters.methods.phases import draw_latents
+from raters.core.errors import RatersError
+from raters.learning.methods import METHODS, MethodEntry
+from raters.learning.methods.base import Asked, Method, Step
+from raters.learning.methods.options import MethodOptions
+from raters.learning.methods.phases import draw_latents
+from raters.learning.training.config import read_config
+from raters.learning.training.epochs import read_checkpoint
+from raters.learning.training.loader import whole_cases
+from raters.learning.training.model import Model
+from raters.learning.training.options import checked_options
+from raters.learning.training.prepare import make_loader, plan_training
+from raters.learning.training.run import read_history
 from raters.study.study import Study
-from raters.training.config import read_config
-from raters.training.epochs import read_checkpoint
-from raters.training.loader import whole_cases
-from raters.training.model import Model
-from raters.training.options import checked_options
-from raters.training.prepare import make_loader, plan_training
-from raters.training.run import read_history
 from toy_methods import TOYS, ToyEM, ToyRounds, ToyTwo, registered, vote_loss
 
 HERE = Path(__file__).parent
@@ -189,7 +189,9 @@ class TestCasesOfAPass:
     def test_processes_share_the_cases(self, world: int, monkeypatch: pytest.MonkeyPatch) -> None:
         seen, owners = [], dict[int, set[int]]()
         for rank in range(world):
-            monkeypatch.setattr("raters.training.loader.processes", lambda r=rank: (r, world))
+            monkeypatch.setattr(
+                "raters.learning.training.loader.processes", lambda r=rank: (r, world)
+            )
             for batch in shown(masks(), patch_size=(5, 4), batch_size=9):
                 for case, corner in zip(
                     batch["case"].tolist(), batch["corner"].tolist(), strict=True

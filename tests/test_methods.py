@@ -11,16 +11,16 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from raters.confusion import count_case
-from raters.errors import RatersError
-from raters.fusion.consensus import fuse
-from raters.methods import METHODS, MethodEntry, learning_method
-from raters.methods.base import Asked, Method, NetworkMethod, Task
-from raters.methods.phases import Optimiser
-from raters.methods.supervised import SupervisedMethod
-from raters.networks import NetworkOptions, TruthNetwork, build_backbone
-from raters.rater_models import FixedRaters, GlobalRaters, PixelRaters
-from raters.study.classes import MISSING
+from raters.consensus.consensus import fuse
+from raters.core.classes import MISSING
+from raters.core.errors import RatersError
+from raters.learning.methods import METHODS, MethodEntry, learning_method
+from raters.learning.methods.base import Asked, Method, NetworkMethod, Task
+from raters.learning.methods.phases import Optimiser
+from raters.learning.methods.supervised import SupervisedMethod
+from raters.learning.networks import NetworkOptions, TruthNetwork, build_backbone
+from raters.learning.rater_models import FixedRaters, GlobalRaters, PixelRaters
+from raters.metrics.confusion import count_case
 from raters.study.study import Study
 
 R, L, CASES = 3, 3, 6

@@ -16,8 +16,8 @@ from safetensors.torch import load_file, save_file
 
 import raters
 from make_models import make_model
-from raters.errors import RatersError
-from raters.methods import METHODS
+from raters.core.errors import RatersError
+from raters.learning.methods import METHODS
 
 HISTORY: list[dict[str, Any]] = [
     {"epoch": 1, "loss": 0.5, "held_out": 0.75, "seconds": 0.5},

@@ -11,11 +11,11 @@ import pytest
 import torch
 
 import raters
-from raters.errors import RatersError
-from raters.methods.base import Task
-from raters.methods.mrnet import FASTER, MRNet, disagreement, draw_weights
-from raters.methods.options import MethodOptions
-from raters.networks import NetworkOptions, TruthNetwork, build_backbone
+from raters.core.errors import RatersError
+from raters.learning.methods.base import Task
+from raters.learning.methods.mrnet import FASTER, MRNet, disagreement, draw_weights
+from raters.learning.methods.options import MethodOptions
+from raters.learning.networks import NetworkOptions, TruthNetwork, build_backbone
 
 R, L = 3, 3
 SPACES = {2: (5, 4), 3: (4, 3, 4)}
@@ -192,7 +192,7 @@ def test_the_likelihood_of_held_out_labels_is_that_of_each_rater() -> None:
 
 
 def test_one_look_gives_all_that_is_asked() -> None:
-    from raters.methods.base import Asked
+    from raters.learning.methods.base import Asked
 
     method, image = made(), made_batch()["image"]
     weights = (0.2, 0.0, 0.8)

@@ -14,8 +14,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from pairs import all_pairs
-from raters.errors import RatersError
-from raters.networks import (
+from raters.core.errors import RatersError
+from raters.learning.networks import (
     NETWORKS,
     NetworkOptions,
     TruthNetwork,
@@ -23,8 +23,8 @@ from raters.networks import (
     choose_network,
     parameter_count,
 )
-from raters.networks.backbones import PatchCNN
-from raters.rater_models.start import pointwise
+from raters.learning.networks.backbones import PatchCNN
+from raters.learning.rater_models.start import pointwise
 
 CASES = [
     (name, spatial_dims, norm)
@@ -346,7 +346,7 @@ def test_a_network_for_the_other_kind_of_question() -> None:
 def test_monai_is_imported_only_where_it_is_used() -> None:
     code = (
         "import sys\n"
-        "from raters.networks import NetworkOptions, build_backbone\n"
+        "from raters.learning.networks import NetworkOptions, build_backbone\n"
         "build_backbone(NetworkOptions('cnn'), 1, 2)\n"
         "assert 'monai' not in sys.modules"
     )

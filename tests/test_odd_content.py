@@ -13,8 +13,8 @@ import pytest
 import raters
 from command_line import Outcome, blob, draw_masks, pattern, run_in_process, save
 from makers import ODD_NAMES
-from raters.errors import RatersError
-from raters.rows import write_csv
+from raters.core.errors import RatersError
+from raters.io.rows import write_csv
 from raters.study.check_report import CheckReport
 
 Run = Callable[..., Outcome]

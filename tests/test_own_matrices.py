@@ -7,9 +7,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from raters.rater_models import PixelConfusion, PixelRaters, near_identity_logits
-from raters.rater_models.confusion import OwnMatrices, drawn_places
-from raters.rater_models.start import RIGHT
+from raters.learning.rater_models import PixelConfusion, PixelRaters, near_identity_logits
+from raters.learning.rater_models.confusion import OwnMatrices, drawn_places
+from raters.learning.rater_models.start import RIGHT
 
 LARGE = [(32, 32, 32), (64, 64, 64), (64, 64, 32), (16, 64, 64), (512, 512), (1024, 1024)]
 

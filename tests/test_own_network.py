@@ -16,13 +16,13 @@ from torch import Tensor, nn
 
 import raters
 from command_line import draw_masks, images, pattern, run_in_process
-from raters.errors import RatersError
-from raters.networks import options as network_options
-from raters.networks.options import is_own, own_name
-from raters.networks.registry import OwnBackbone, maker
+from raters.core.errors import RatersError
+from raters.learning.networks import options as network_options
+from raters.learning.networks.options import is_own, own_name
+from raters.learning.networks.registry import OwnBackbone, maker
+from raters.learning.training.options import checked_options
+from raters.learning.training.prepare import make_method, plan_training
 from raters.study.study import Study
-from raters.training.options import checked_options
-from raters.training.prepare import make_method, plan_training
 
 SHORT: dict[str, Any] = {"epochs": 2, "batch_size": 3, "progress": False}
 SOURCE = """
@@ -183,7 +183,7 @@ def test_the_copies_learn_apart_and_the_given_module_stays() -> None:
 
 def test_what_is_learnt_is_what_a_network_of_raters_would_learn() -> None:
     """The U-Net of the package, given as one's own, ends with the same weights to the bit."""
-    from raters.networks.backbones import UNet as Inside
+    from raters.learning.networks.backbones import UNet as Inside
 
     def same(in_channels: int, spatial_dims: int) -> nn.Module:
         return Inside(in_channels, spatial_dims, 2, 2, "instance", 0.0)
@@ -258,13 +258,13 @@ def test_all_verbs(
         said = run(*verb, *own)
         assert said.code == 0, (verb, said.err)
     monkeypatch.setattr(network_options, "_allowed", {})
-    raters.networks.allow("my_nets:make")
+    raters.learning.networks.allow("my_nets:make")
     assert raters.load("run").config.network.name == "my_nets:make"
 
 
 def test_options_are_checked_without_torch() -> None:
     code = (
-        "import sys\nfrom raters.training.options import checked_options\n"
+        "import sys\nfrom raters.learning.training.options import checked_options\n"
         "assert checked_options('vote', {'network': 'a.b:c'}).network == 'a.b:c'\n"
         "assert not {'torch', 'monai', 'lightning'} & sys.modules.keys()"
     )

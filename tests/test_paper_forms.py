@@ -12,13 +12,13 @@ import torch
 from torch import Tensor, nn
 
 import raters
-from raters.errors import RatersError
-from raters.methods.base import Batch, Method, Task
-from raters.methods.registry import learning_method
-from raters.networks import NetworkOptions, TruthNetwork, build_backbone
-from raters.rater_models import GlobalRaters, PixelRaters, ProductRaters, product_of
-from raters.rater_models.start import log_positive, start_values
-from raters.study.classes import MISSING
+from raters.core.classes import MISSING
+from raters.core.errors import RatersError
+from raters.learning.methods.base import Batch, Method, Task
+from raters.learning.methods.registry import learning_method
+from raters.learning.networks import NetworkOptions, TruthNetwork, build_backbone
+from raters.learning.rater_models import GlobalRaters, PixelRaters, ProductRaters, product_of
+from raters.learning.rater_models.start import log_positive, start_values
 from raters.study.study import Study
 
 R, L = 3, 3

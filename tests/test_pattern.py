@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from makers import quick
-from raters.errors import RatersError
+from raters.core.errors import RatersError
 from raters.study.pattern import Match, Pattern, is_pattern
 
 words = st.text(st.sampled_from("abc_-. 12é漢"), min_size=1, max_size=6).filter(

@@ -14,12 +14,12 @@ import typer
 
 import raters
 from command_line import Outcome, Run, blob, draw_masks, fingerprint, run_in_process, save
-from raters.agreement.case import write_entropy_maps
+from raters.assessment.agreement_case import write_entropy_maps
 from raters.cli import app
 from raters.cli.train import command as train_command
-from raters.errors import RatersError
-from raters.fusion.write import write_consensus
-from raters.simulate.study import write_true_confusion
+from raters.consensus.write import write_consensus
+from raters.core.errors import RatersError
+from raters.simulation.study import write_true_confusion
 from raters.study.places import Inputs
 
 READ_ONLY = {"check", "methods"}
@@ -220,10 +220,10 @@ FUNCTIONS: dict[str, tuple[Write, tuple[str, ...]]] = {
     "fuse": (lambda s, p: write_consensus(raters.fuse(s, "vote"), p, overwrite=True), PLACES),
     "import": (lambda s, p: s.write(p, overwrite=True), IMPORTED),
     "simulate": (
-        lambda s, p: write_true_confusion(raters.simulate.simulate(s, "good:1"), p / "c0.png"),
+        lambda s, p: write_true_confusion(raters.simulation.simulate(s, "good:1"), p / "c0.png"),
         ("truth", "linked"),
     ),
-    "report": (raters.report.report, ("pictures/train",)),
+    "report": (raters.views.report.report, ("pictures/train",)),
     "train": (
         lambda s, p: raters.fit(s, "vote", epochs=1, progress=False, folder=p),
         ("images", "."),

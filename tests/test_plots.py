@@ -21,14 +21,15 @@ from numpy.typing import NDArray
 
 import raters
 from makers import ODD_NAMES, quick
-from raters import RatersError, Study, plots, scores
-from raters.agreement.findings import relative_volumes
-from raters.plots.lines import hit_curve
-from raters.plots.pairs import clustered
-from raters.plots.pictures import border_path
-from raters.plots.style import LOOKS, text_on
-from raters.rows import Row
-from raters.study.classes import MISSING
+from raters import RatersError, Study, metrics
+from raters.assessment.agreement_findings import relative_volumes
+from raters.core.classes import MISSING
+from raters.io.rows import Row
+from raters.views import plots
+from raters.views.plots.lines import hit_curve
+from raters.views.plots.pairs import clustered
+from raters.views.plots.pictures import border_path
+from raters.views.plots.style import LOOKS, text_on
 
 ODD = [
     *ODD_NAMES,
@@ -376,7 +377,7 @@ def test_skill_of_matrices_is_the_mean_diagonal() -> None:
 def test_reliability_bins_add_up_and_give_the_error() -> None:
     probabilities = rng().dirichlet(np.ones(3), 500).T
     labels = rng(1).integers(0, 3, 500)
-    error = scores.calibration_error(labels, probabilities, 10)
+    error = metrics.calibration_error(labels, probabilities, 10)
     figure = plots.reliability(probabilities, labels, bins=10)
     assert figure.axes[0].get_title() == f"ECE {error:.3f}"
     heights = [bar.get_height() for bar in figure.axes[1].patches]  # type: ignore[attr-defined]
@@ -384,7 +385,7 @@ def test_reliability_bins_add_up_and_give_the_error() -> None:
     hits = probabilities.argmax(axis=0) == labels
     curve = hit_curve(probabilities.max(axis=0), hits, 10)
     for mine, theirs in zip(
-        curve, scores.reliability_curve(labels, probabilities, 10), strict=True
+        curve, metrics.reliability_curve(labels, probabilities, 10), strict=True
     ):
         assert mine == pytest.approx(theirs, nan_ok=True)
 
@@ -475,7 +476,7 @@ EMPTY: dict[str, Callable[[], Figure]] = {
     "reliability": lambda: plots.reliability([], hits=[]),
     "curves": lambda: plots.curves([]),
     "volumes": lambda: plots.volumes(Study.from_arrays(labels=np.zeros((0, 2, 3, 3), int))),
-    "difficulty": lambda: plots.difficulty(raters.agreement.agree.Agreement("segmentation")),
+    "difficulty": lambda: plots.difficulty(raters.assessment.agree.Agreement("segmentation")),
     "bias": lambda: plots.bias(plots.signed_distance_counts([0, 0], [[0, 0]])),
 }
 

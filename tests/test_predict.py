@@ -20,12 +20,12 @@ import raters
 from command_line import Run, run_in_process
 from make_models import RATERS, make_model, told_through
 from makers import save
-from raters.errors import RatersError
-from raters.methods import METHODS
-from raters.methods.base import Asked
-from raters.prediction import predict as predicting
-from raters.prediction.images import open_images
-from raters.prediction.predict import (
+from raters.core.errors import RatersError
+from raters.learning.methods import METHODS
+from raters.learning.methods.base import Asked
+from raters.learning.prediction import predict as predicting
+from raters.learning.prediction.images import open_images
+from raters.learning.prediction.predict import (
     gaussian_weights,
     in_bands,
     predict_case,
@@ -33,8 +33,8 @@ from raters.prediction.predict import (
     starts_of,
     window_of,
 )
-from raters.prediction.predict_study import predict_study
-from raters.prediction.writing import Outputs
+from raters.learning.prediction.predict_study import predict_study
+from raters.learning.prediction.writing import Outputs
 from raters.study.study import Study
 
 Array = NDArray[Any]
@@ -339,8 +339,8 @@ class TestFiles:
     def test_what_was_stopped_goes_on(
         self, pictures: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        from raters.prediction import writing
-        from raters.prediction.writing import label_sink
+        from raters.learning.prediction import writing
+        from raters.learning.prediction.writing import label_sink
 
         model = raters.load(pictures / "model")
         study = open_images(str(pictures / "images"), model.config)

@@ -11,11 +11,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from raters.errors import RatersError
-from raters.methods import learning_method
-from raters.methods.base import Task
-from raters.methods.prism import SHUFFLES, Prism
-from raters.methods.prism_confidence import (
+from raters.core.errors import RatersError
+from raters.learning.methods import learning_method
+from raters.learning.methods.base import Task
+from raters.learning.methods.prism import SHUFFLES, Prism
+from raters.learning.methods.prism_confidence import (
     HIGHEST,
     LOWEST,
     SEEN,
@@ -28,7 +28,7 @@ from raters.methods.prism_confidence import (
     skilled,
     started,
 )
-from raters.methods.prism_losses import (
+from raters.learning.methods.prism_losses import (
     SIGMA,
     WINDOW,
     heads_loss,
@@ -37,12 +37,12 @@ from raters.methods.prism_losses import (
     ssim,
     ssim_loss,
 )
-from raters.methods.targets import votes_of
-from raters.networks import NetworkOptions, TruthNetwork, build_backbone
-from raters.networks.prism import Attention
-from raters.rater_models import confidence as c
-from raters.rater_models.confusion import SharedConfusion
-from raters.rater_models.likelihood import posterior
+from raters.learning.methods.targets import votes_of
+from raters.learning.networks import NetworkOptions, TruthNetwork, build_backbone
+from raters.learning.networks.prism import Attention
+from raters.learning.rater_models import confidence as c
+from raters.learning.rater_models.confusion import SharedConfusion
+from raters.learning.rater_models.likelihood import posterior
 
 B, R, L, SPACE = 2, 3, 3, (5, 6)
 COST = [1.0, 2.0, 0.5]

@@ -14,12 +14,12 @@ import torch
 import raters
 from command_line import Run, draw_masks, images, pattern, run_in_process
 from make_models import make_model
-from raters.errors import RatersError
-from raters.methods.base import Asked
-from raters.report.run_raters import recurrence_section
-from raters.study import formats
-from raters.study.classes import MISSING
+from raters.core.classes import MISSING
+from raters.core.errors import RatersError
+from raters.io import formats
+from raters.learning.methods.base import Asked
 from raters.study.study import Study
+from raters.views.report.run_raters import recurrence_section
 
 RATERS = ("ann", "bob", "cy")
 VALUES = np.array([0, 4])

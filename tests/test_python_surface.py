@@ -18,8 +18,8 @@ from torch.utils.data import DataLoader
 import raters
 from command_line import draw_masks, pattern
 from makers import oblique, to_itk
-from raters.errors import RatersError
-from raters.study import formats
+from raters.core.errors import RatersError
+from raters.io import formats
 from raters.study.study import Study
 
 LONG = pd.DataFrame(
@@ -410,11 +410,11 @@ class TestNames:
             assert getattr(raters, name) is not None
 
     def test_modules_that_are_called(self) -> None:
-        import raters.report as module
-        from raters.report import render, report
-        from raters.simulate import simulate
+        import raters.views.report as module
+        from raters.simulation import simulate
+        from raters.views.report import render, report
 
-        assert module.render is render and raters.report.report is report
+        assert module.render is render and raters.views.report.report is report
         study = raters.simulate(
             np.kron(np.eye(2, dtype=int), np.ones((8, 8), int))[None], "good,over"
         )
@@ -423,7 +423,7 @@ class TestNames:
         assert inspect.signature(raters.simulate) == inspect.signature(simulate)
 
     def test_functions_where_a_reader_looks(self) -> None:
-        from raters.fusion.staple import fused, staple
+        from raters.fusion._staple import fused, staple
 
         labels = np.array([[0, 0, 1, 1, 1], [0, 0, 1, 1, 0], [0, 0, 1, 0, 0]])
         for name in ("vote", "mean", "staple", "spatial_staple", "simple"):
@@ -432,14 +432,14 @@ class TestNames:
         triplets = raters.read(WIDE).triplets
         for function in (raters.fusion.dawid_skene, raters.fusion.dawid_skene):
             assert function(triplets, 2).labels.shape == (2,)
-        assert raters.fusion.staple.staple is staple and raters.fusion.staple.fused is fused
-        assert raters.scores.dice([0, 1], [0, 1], 2).shape == (1,)
+        assert raters.fusion._staple.staple is staple and raters.fusion._staple.fused is fused
+        assert raters.metrics.dice([0, 1], [0, 1], 2).shape == (1,)
 
     def test_nothing_heavy_for_it(self) -> None:
         code = (
             "import sys, raters, numpy as np\n"
             "raters.fusion.staple(np.array([[0, 1], [0, 1]]), 2); raters.fusion.StapleOptions()\n"
-            "raters.methods.PixelOptions(prior=0.1), raters.training.TrainingOptions(epochs=3)\n"
+            "raters.learning.methods.PixelOptions(prior=0.1), raters.learning.training.TrainingOptions(epochs=3)\n"
             "sys.exit(bool({'torch', 'monai', 'lightning'} & sys.modules.keys()))"
         )
         done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False)
@@ -477,8 +477,8 @@ def test_typed_options_are_those_by_name() -> None:
     named = raters.fit(study, "global-cm", trace=0.1, epochs=2, lr=0.01, progress=False)
     typed = raters.fit(
         study,
-        raters.methods.GlobalOptions(trace=0.1),
-        training=raters.training.TrainingOptions(epochs=2, lr=0.01),
+        raters.learning.methods.GlobalOptions(trace=0.1),
+        training=raters.learning.training.TrainingOptions(epochs=2, lr=0.01),
         progress=False,
     )
     assert typed.config == named.config
@@ -487,4 +487,4 @@ def test_typed_options_are_those_by_name() -> None:
     assert repr(typed) == "Model(global-cm, 3 raters, 2 classes)"
     assert "<td>0, 1, 2</td>" in typed._repr_html_() and "last epochs" in typed._repr_html_()
     with pytest.raises(RatersError, match="expected a name: one of truth, separate"):
-        raters.fit(study, raters.methods.MethodOptions())
+        raters.fit(study, raters.learning.methods.MethodOptions())

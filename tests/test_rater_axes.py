@@ -16,20 +16,20 @@ import torch
 
 import raters
 from make_models import make_model
-from raters.confusion import count_answers, count_case
-from raters.errors import RatersError
-from raters.evaluation.watch import true_counts
-from raters.methods.registry import METHODS
-from raters.networks.normalise import Normalisation
-from raters.rater_models.confusion import PixelConfusion, SharedConfusion
-from raters.report import TableBlock
-from raters.report.blocks import all_blocks
-from raters.report.run import run_report
-from raters.rows import Row
-from raters.study.classes import MISSING
+from raters.core.classes import MISSING
+from raters.core.errors import RatersError
+from raters.io.rows import Row
+from raters.learning.evaluation.watch import true_counts
+from raters.learning.methods.registry import METHODS
+from raters.learning.networks.normalise import Normalisation
+from raters.learning.rater_models.confusion import PixelConfusion, SharedConfusion
+from raters.learning.training.dataset import CaseDataset, collate
+from raters.metrics.confusion import count_answers, count_case
 from raters.study.study import Study
 from raters.study.triplets import CaseAnswers
-from raters.training.dataset import CaseDataset, collate
+from raters.views.report import TableBlock
+from raters.views.report.blocks import all_blocks
+from raters.views.report.run import run_report
 
 NAMES = ("ann", "bob", "cy", "dee", "eve")
 CLASSES = ("cat", "dog", "fox")

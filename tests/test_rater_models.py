@@ -12,9 +12,10 @@ import torch
 from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from raters.errors import RatersError
-from raters.methods.options import ConfusionOptions
-from raters.rater_models import (
+from raters.core.classes import MISSING
+from raters.core.errors import RatersError
+from raters.learning.methods.options import ConfusionOptions
+from raters.learning.rater_models import (
     FORMS,
     Confusion,
     FixedRaters,
@@ -32,12 +33,11 @@ from raters.rater_models import (
     prior_term,
     trace_term,
 )
-from raters.rater_models import columns as blocks_module
-from raters.rater_models.columns import pixel_columns, table_columns
-from raters.rater_models.likelihood import Form
-from raters.rater_models.low_rank import start_of_low_rank
-from raters.rater_models.start import RIGHT
-from raters.study.classes import MISSING
+from raters.learning.rater_models import columns as blocks_module
+from raters.learning.rater_models.columns import pixel_columns, table_columns
+from raters.learning.rater_models.likelihood import Form
+from raters.learning.rater_models.low_rank import start_of_low_rank
+from raters.learning.rater_models.start import RIGHT
 
 gradcheck = partial(torch.autograd.gradcheck, fast_mode=True)
 BOTH = pytest.mark.parametrize("form", FORMS)

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 import raters
 from makers import quick, save, square
-from raters.errors import RatersError
-from raters.study.classes import MISSING
+from raters.core.classes import MISSING
+from raters.core.errors import RatersError
 from raters.study.study import Study
 
 LONG = "task,worker,label\n10,ann,cat\n2,bob,dog\n2,ann,cat\n2,ann,dog\n"

@@ -12,7 +12,8 @@ from markupsafe import Markup
 
 from browser import MISSING as NO_BROWSER
 from browser import browser, visit
-from raters import Study, plots, report
+from raters import Study
+from raters.views import plots, report
 
 pytestmark = pytest.mark.skipif(browser() is None, reason=NO_BROWSER)
 

@@ -14,17 +14,17 @@ import raters
 from browser import MISSING as NO_BROWSER
 from browser import browser, visit
 from make_models import make_model
-from raters.agreement.answers import class_confusion, pairs_of_tasks, who_said
-from raters.agreement.findings import minorities, minority_facts
-from raters.evaluation.watch import score_and_watch, vote_score
-from raters.fusion.findings import sure_words
-from raters.fusion.write import write_consensus
-from raters.report.blocks import First, Report, Section, TableBlock, ViewerBlock, all_blocks
-from raters.report.dispatch import make_report, title_of
-from raters.report.page import render
-from raters.report.say import link, plain, say, together
-from raters.scores.bootstrap import interval
+from raters.api import make_report, title_of
+from raters.assessment.agreement_answers import class_confusion, pairs_of_tasks, who_said
+from raters.assessment.agreement_findings import minorities, minority_facts
+from raters.assessment.fusion_findings import sure_words
+from raters.consensus.write import write_consensus
+from raters.learning.evaluation.watch import score_and_watch, vote_score
+from raters.metrics.bootstrap import interval
 from raters.study.study import Study
+from raters.views.report.blocks import First, Report, Section, TableBlock, ViewerBlock, all_blocks
+from raters.views.report.page import render
+from raters.views.texts.say import link, plain, say, together
 
 pytestmark = pytest.mark.usefixtures("small_figures")
 needs_browser = pytest.mark.skipif(browser() is None, reason=NO_BROWSER)
@@ -102,7 +102,7 @@ def test_the_six_most_disputed_cases_are_shown_with_an_outline_of_everyone() -> 
     study = drawn()
     cards = first_of(make_report(study, cases_shown=0)).cards
     assert [card.case for card in cards] == [r["case"] for r in raters.agree(study).cases][:6]
-    colours = raters.plots.rater_colours(study.raters)
+    colours = raters.views.plots.rater_colours(study.raters)
     for card in cards:
         assert all(colour in card.picture for colour in colours.values())
         assert "<title>far: lesion</title>" in card.picture and "<image" in card.picture

@@ -10,16 +10,16 @@ import pytest
 import torch
 
 from make_models import make_model
-from raters.evaluation.negatives import Excluded, error_rows, look_at_negatives
-from raters.prediction.predict_study import predict_study
-from raters.prediction.writing import Outputs
-from raters.report import FigureBlock, TableBlock
-from raters.report.blocks import all_blocks
-from raters.report.run import run_report
+from raters.core.classes import MISSING
+from raters.learning.evaluation.negatives import Excluded, error_rows, look_at_negatives
+from raters.learning.prediction.predict_study import predict_study
+from raters.learning.prediction.writing import Outputs
+from raters.learning.training.model import Model
 from raters.study.annotations import Annotation
-from raters.study.classes import MISSING
 from raters.study.study import Study
-from raters.training.model import Model
+from raters.views.report import FigureBlock, TableBlock
+from raters.views.report.blocks import all_blocks
+from raters.views.report.run import run_report
 
 pytestmark = pytest.mark.usefixtures("small_figures")
 KINDS: tuple[Annotation, ...] = ("positive", "negative", "mask")

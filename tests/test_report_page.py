@@ -25,10 +25,11 @@ from PIL import Image
 from browser import MISSING as NO_BROWSER
 from browser import Visit, browser, visit
 from makers import ODD_NAMES, quick
-from raters import RatersError, Study, plots, report
-from raters.report.figures import LARGE, figure_svg, inline_svg
-from raters.report.viewer import Picture
-from raters.study.classes import MISSING
+from raters import RatersError, Study
+from raters.core.classes import MISSING
+from raters.views import plots, report
+from raters.views.report.figures import LARGE, figure_svg, inline_svg
+from raters.views.report.viewer import Picture
 
 EVIL = "<script>alert(1)</script>"
 EVIL_CASE = '"><img src=x onerror=alert(1)>'

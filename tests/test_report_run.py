@@ -12,21 +12,29 @@ from numpy.typing import NDArray
 
 import raters
 from make_models import make_model
-from raters.errors import RatersError
+from raters.core.errors import RatersError
 from raters.evaluation import compare_runs, evaluate
-from raters.evaluation.runs import Seen, shown_part
-from raters.evaluation.watch import score_and_watch, telling_cases, weighted
-from raters.plots import error_colours
-from raters.plots.error_maps import confusion_colours
-from raters.report import FigureBlock, Report, TableBlock, TextBlock, ViewerBlock, render, write
-from raters.report.blocks import all_blocks
-from raters.report.run import run_report
-from raters.report.run_scores import part_said, told
-from raters.report.say import plain
-from raters.rows import Row
-from raters.simulate import phantom_study, simulate, true_confusion
+from raters.io.rows import Row
+from raters.learning.evaluation.runs import Seen, shown_part
+from raters.learning.evaluation.watch import score_and_watch, telling_cases, weighted
+from raters.learning.training.run import write_splits
+from raters.simulation import phantom_study, simulate, true_confusion
 from raters.study.study import Study
-from raters.training.run import write_splits
+from raters.views.plots import error_colours
+from raters.views.plots.error_maps import confusion_colours
+from raters.views.report import (
+    FigureBlock,
+    Report,
+    TableBlock,
+    TextBlock,
+    ViewerBlock,
+    render,
+    write,
+)
+from raters.views.report.blocks import all_blocks
+from raters.views.report.run import run_report
+from raters.views.report.run_scores import part_said, told
+from raters.views.texts.say import plain
 
 pytestmark = pytest.mark.usefixtures("small_figures")
 NASTY = "<script>alert(1)</script>"

@@ -11,14 +11,14 @@ import pytest
 from make_models import make_model
 from raters.evaluation import evaluate
 from raters.evaluation.result import Evaluation
-from raters.evaluation.watch import Estimated
-from raters.report import Report, TextBlock
-from raters.report.blocks import all_blocks
-from raters.report.run import run_report
-from raters.report.run_raters import said_of, skill_rows
-from raters.report.run_scores import as_rater_section, calibration_section
-from raters.report.say import plain, say
+from raters.learning.evaluation.watch import Estimated
 from raters.study.study import Study
+from raters.views.report import Report, TextBlock
+from raters.views.report.blocks import all_blocks
+from raters.views.report.run import run_report
+from raters.views.report.run_raters import said_of, skill_rows
+from raters.views.report.run_scores import as_rater_section, calibration_section
+from raters.views.texts.say import plain, say
 
 pytestmark = pytest.mark.usefixtures("small_figures")
 

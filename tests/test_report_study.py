@@ -13,20 +13,20 @@ import pytest
 from PIL import Image
 
 import raters
-from raters.agreement.agree import ALL
-from raters.agreement.findings import relative_volumes, typical_ratios, who_draws
-from raters.errors import RatersError
-from raters.fusion.against import compare, evenly, foreground_rows, summary_rows
-from raters.fusion.findings import border_errors, left_out, left_out_scores
-from raters.fusion.read import read_fusion
-from raters.fusion.vote import vote
-from raters.fusion.write import write_consensus
-from raters.report.blocks import Report, TableBlock, TextBlock, ViewerBlock, all_blocks
-from raters.report.dispatch import kind_of, make_report, refuse_place, report, study_of
-from raters.report.say import plain, say
-from raters.scores.border import border_counts, signed_distance_counts
+from raters.api import kind_of, make_report, refuse_place, report, study_of
+from raters.assessment.against import compare, evenly, foreground_rows, summary_rows
+from raters.assessment.agree import ALL
+from raters.assessment.agreement_findings import relative_volumes, typical_ratios, who_draws
+from raters.assessment.fusion_findings import border_errors, left_out, left_out_scores
+from raters.consensus.read import read_fusion
+from raters.consensus.write import write_consensus
+from raters.core.errors import RatersError
+from raters.fusion._vote import vote
+from raters.metrics.border import border_counts, signed_distance_counts
 from raters.study.places import remember_study, remembered_options
 from raters.study.study import Study
+from raters.views.report.blocks import Report, TableBlock, TextBlock, ViewerBlock, all_blocks
+from raters.views.texts.say import plain, say
 from viewer_labels import said_by
 
 pytestmark = pytest.mark.usefixtures("small_figures")

@@ -16,15 +16,27 @@ from sklearn.metrics import f1_score
 
 import raters
 from make_models import make_model
-from raters import plots
-from raters.agreement.findings import accuracies, disputed_cases, size_rank, troubled, who_draws
+from raters.api import make_report
+from raters.assessment.against import foreground_rows
+from raters.assessment.agreement_findings import (
+    accuracies,
+    disputed_cases,
+    size_rank,
+    troubled,
+    who_draws,
+)
+from raters.assessment.fusion_findings import KINDS, kinds_of, low_skills
+from raters.consensus.write import write_consensus
+from raters.core.wording import ALL_RATERS
 from raters.evaluation.result import raters_together
-from raters.evaluation.watch import Estimated, foreground_of
-from raters.fusion.against import foreground_rows
-from raters.fusion.findings import KINDS, kinds_of, low_skills
-from raters.fusion.write import write_consensus
-from raters.plots.style import FALSE_NEGATIVE, FALSE_POSITIVE
-from raters.report.blocks import (
+from raters.learning.evaluation.watch import Estimated, foreground_of
+from raters.learning.training.run import still_falling
+from raters.simulation import phantom_study, simulate
+from raters.study.places import remember_study, remembered_study
+from raters.study.study import Study
+from raters.views import plots
+from raters.views.plots.style import FALSE_NEGATIVE, FALSE_POSITIVE
+from raters.views.report.blocks import (
     FigureBlock,
     First,
     Report,
@@ -33,15 +45,9 @@ from raters.report.blocks import (
     ViewerBlock,
     all_blocks,
 )
-from raters.report.dispatch import make_report
-from raters.report.run_raters import rater_section
-from raters.report.say import plain, say
-from raters.report.tables import shown_value
-from raters.simulate import phantom_study, simulate
-from raters.study.places import remember_study, remembered_study
-from raters.study.study import Study
-from raters.training.run import still_falling
-from raters.wording import ALL_RATERS
+from raters.views.report.run_raters import rater_section
+from raters.views.report.tables import shown_value
+from raters.views.texts.say import plain, say
 
 pytestmark = pytest.mark.usefixtures("small_figures")
 SIDE = 32

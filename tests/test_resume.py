@@ -18,17 +18,17 @@ import pytest
 import torch
 
 import raters
-from raters.errors import RatersError
-from raters.methods.base import Batch
-from raters.rows import Row
-from raters.simulate import phantom_study, simulate
+from raters.core.errors import RatersError
+from raters.io.rows import Row
+from raters.learning.methods.base import Batch
+from raters.learning.training.engine import Learner
+from raters.learning.training.epochs import read_checkpoint, write_checkpoint
+from raters.learning.training.run import Record, read_history, read_scores
+from raters.simulation import phantom_study, simulate
 from raters.study.study import Study
-from raters.training.engine import Learner
-from raters.training.epochs import read_checkpoint, write_checkpoint
-from raters.training.run import Record, read_history, read_scores
 
 processes = multiprocessing.get_context("forkserver")
-processes.set_forkserver_preload(["raters.training.fit", __name__])
+processes.set_forkserver_preload(["raters.learning.training.fit", __name__])
 
 EPOCHS = 8
 FLAT: dict[str, Any] = {"epochs": EPOCHS, "dropout": 0.3, "batch_size": 7, "progress": False}

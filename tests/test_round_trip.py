@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 import raters
 from makers import ODD_NAMES, oblique, quick, save, square
-from raters.errors import RatersError
-from raters.study.classes import MISSING, Classes, LabelClass
-from raters.study.paths import case_path, file_name, from_file_name
+from raters.core.classes import MISSING, Classes, LabelClass
+from raters.core.errors import RatersError
+from raters.io.paths import case_path, file_name, from_file_name
 from raters.study.study import Study
 from raters.study.study_file import read_cases_file
 

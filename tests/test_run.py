@@ -17,13 +17,11 @@ import yaml
 from lightning.pytorch.utilities.exceptions import MisconfigurationException
 
 import raters
-from raters.errors import RatersError
-from raters.networks import TruthNetwork
-from raters.simulate import phantom_study, simulate
-from raters.study.study import Study
-from raters.training.engine import Learner, precision_of
-from raters.training.epochs import Best
-from raters.training.run import (
+from raters.core.errors import RatersError
+from raters.learning.networks import TruthNetwork
+from raters.learning.training.engine import Learner, precision_of
+from raters.learning.training.epochs import Best
+from raters.learning.training.run import (
     first_process,
     log,
     read_history,
@@ -33,6 +31,8 @@ from raters.training.run import (
     room_for,
     write_splits,
 )
+from raters.simulation import phantom_study, simulate
+from raters.study.study import Study
 
 FLAT: dict[str, Any] = {"epochs": 4, "batch_size": 8, "progress": False}
 TINY: dict[str, Any] = {"epochs": 2, "batch_size": 4, "width": 4, "depth": 2, "progress": False}

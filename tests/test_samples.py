@@ -19,21 +19,21 @@ import raters
 from command_line import Run, run_in_process
 from make_models import make_model
 from makers import save
-from raters.errors import RatersError
-from raters.evaluation.watch import score_and_watch
-from raters.methods import METHODS, MethodEntry
-from raters.methods.base import Asked, Maps, Method, Task
-from raters.methods.options import MethodOptions
-from raters.prediction import predict as predicting
-from raters.prediction.images import open_images
-from raters.prediction.predict import predict_case, predict_cases
-from raters.prediction.predict_study import predict_study
-from raters.prediction.writing import Outputs
-from raters.report.blocks import ViewerBlock
-from raters.report.run_cases import case_section
-from raters.report.run_raters import unanswered_section
+from raters.core.errors import RatersError
+from raters.learning.evaluation.watch import score_and_watch
+from raters.learning.methods import METHODS, MethodEntry
+from raters.learning.methods.base import Asked, Maps, Method, Task
+from raters.learning.methods.options import MethodOptions
+from raters.learning.prediction import predict as predicting
+from raters.learning.prediction.images import open_images
+from raters.learning.prediction.predict import predict_case, predict_cases
+from raters.learning.prediction.predict_study import predict_study
+from raters.learning.prediction.writing import Outputs
+from raters.learning.training.model import Model
 from raters.study.study import Study
-from raters.training.model import Model
+from raters.views.report.blocks import ViewerBlock
+from raters.views.report.run_cases import case_section
+from raters.views.report.run_raters import unanswered_section
 
 Array = NDArray[Any]
 NAMES = ("ann", "bob", "cy")

@@ -19,18 +19,18 @@ import raters
 from command_line import run_in_process
 from make_models import make_model
 from makers import save
-from raters.errors import RatersError
-from raters.methods import learning_method
-from raters.methods.base import Asked, Batch, Task
-from raters.methods.draws import drawn_answers, drawn_noise
-from raters.methods.multi_hypothesis import winner_weights
-from raters.methods.phases import draw_latents
-from raters.methods.pionono import RaterGaussians
-from raters.networks import NetworkOptions, TruthNetwork, build_backbone
-from raters.networks.latent import Gaussian, LatentHead, gaussian_kl
-from raters.prediction.predict import predict_case
-from raters.scores import energy_distance
-from raters.study.classes import MISSING
+from raters.core.classes import MISSING
+from raters.core.errors import RatersError
+from raters.learning.methods import learning_method
+from raters.learning.methods.base import Asked, Batch, Task
+from raters.learning.methods.draws import drawn_answers, drawn_noise
+from raters.learning.methods.multi_hypothesis import winner_weights
+from raters.learning.methods.phases import draw_latents
+from raters.learning.methods.pionono import RaterGaussians
+from raters.learning.networks import NetworkOptions, TruthNetwork, build_backbone
+from raters.learning.networks.latent import Gaussian, LatentHead, gaussian_kl
+from raters.learning.prediction.predict import predict_case
+from raters.metrics import energy_distance
 from raters.study.study import Study
 
 Array = NDArray[Any]

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from sklearn import metrics
 
-from raters import scores
-from raters.errors import RatersError
-from raters.study.classes import MISSING
+from raters import metrics
+from raters.core.classes import MISSING
+from raters.core.errors import RatersError
 
 quick = settings(max_examples=50, deadline=None)
 
@@ -35,25 +35,25 @@ def test_accuracy_equals_scikit_learn(classes: int) -> None:
     truth[truth == classes - 1] = 0  # a class that the truth does not hold
     kept = (truth != MISSING) & (guess != MISSING)
     expected = metrics.accuracy_score(truth[kept], guess[kept])
-    assert scores.accuracy(truth, guess) == pytest.approx(expected)
+    assert metrics.accuracy(truth, guess) == pytest.approx(expected)
     expected = metrics.balanced_accuracy_score(truth[kept], guess[kept])
-    assert scores.balanced_accuracy(truth, guess, classes) == pytest.approx(expected)
+    assert metrics.balanced_accuracy(truth, guess, classes) == pytest.approx(expected)
 
 
 def test_balanced_accuracy_goes_by_rows_of_the_truth() -> None:
     truth, guess = np.array([0] * 90 + [1] * 10), np.zeros(100, int)
-    assert scores.accuracy(truth, guess) == 0.9
-    assert scores.balanced_accuracy(truth, guess, 2) == 0.5
-    assert scores.balanced_accuracy(guess, truth, 2) == 0.9  # transposed would be another number
+    assert metrics.accuracy(truth, guess) == 0.9
+    assert metrics.balanced_accuracy(truth, guess, 2) == 0.5
+    assert metrics.balanced_accuracy(guess, truth, 2) == 0.9  # transposed would be another number
     # A predicted class that never is true takes no part, but its errors count.
-    assert scores.balanced_accuracy([0, 0, 1], [0, 2, 1], 3) == 0.75
+    assert metrics.balanced_accuracy([0, 0, 1], [0, 2, 1], 3) == 0.75
 
 
 def test_accuracy_of_nothing_is_undefined() -> None:
     blank = np.full(3, MISSING)
-    assert np.isnan(scores.accuracy(blank, [0, 1, 1]))
-    assert np.isnan(scores.balanced_accuracy(blank, [0, 1, 1], 2))
-    assert np.isnan(scores.accuracy([], []))
+    assert np.isnan(metrics.accuracy(blank, [0, 1, 1]))
+    assert np.isnan(metrics.balanced_accuracy(blank, [0, 1, 1], 2))
+    assert np.isnan(metrics.accuracy([], []))
 
 
 @pytest.mark.parametrize("shape", [(60,), (6, 7), (3, 4, 5)])
@@ -64,15 +64,15 @@ def test_probability_scores_equal_scikit_learn(shape: tuple[int, ...], classes: 
     truth, rows = labels[kept], given_p[:, kept].T
     every = range(classes)
     nll = metrics.log_loss(truth, rows, labels=every)
-    assert scores.negative_log_likelihood(labels, given_p) == pytest.approx(nll)
+    assert metrics.negative_log_likelihood(labels, given_p) == pytest.approx(nll)
     one_hot = np.eye(classes)[truth]
-    assert scores.brier(labels, given_p) == pytest.approx(((rows - one_hot) ** 2).sum(1).mean())
+    assert metrics.brier(labels, given_p) == pytest.approx(((rows - one_hot) ** 2).sum(1).mean())
     if classes == 2:
         half = metrics.brier_score_loss(truth, rows[:, 1])
-        assert scores.brier(labels, given_p) == pytest.approx(2 * half)
+        assert metrics.brier(labels, given_p) == pytest.approx(2 * half)
     else:
         whole = metrics.brier_score_loss(truth, rows, labels=every, scale_by_half=False)
-        assert scores.brier(labels, given_p) == pytest.approx(whole)
+        assert metrics.brier(labels, given_p) == pytest.approx(whole)
 
 
 def slow_calibration_error(
@@ -98,10 +98,10 @@ def test_calibration_error_equals_a_slow_loop(seed: int, classes: int, bins: int
     labels, given_p = problem(seed, classes, (5, 6))
     kept = labels != MISSING
     expected = slow_calibration_error(labels[kept], given_p[:, kept].T, bins)
-    found = scores.calibration_error(labels, given_p, bins)
+    found = metrics.calibration_error(labels, given_p, bins)
     assert found == pytest.approx(expected)
     assert 0 <= found <= 1
-    curve = scores.reliability_curve(labels, given_p, bins)
+    curve = metrics.reliability_curve(labels, given_p, bins)
     assert curve.counts.sum() == kept.sum()
     np.testing.assert_array_equal(np.isnan(curve.accuracy), curve.counts == 0)
     right = (given_p.argmax(0) == labels)[kept]
@@ -109,7 +109,7 @@ def test_calibration_error_equals_a_slow_loop(seed: int, classes: int, bins: int
 
 
 def test_bins_are_closed_on_the_right() -> None:
-    curve = scores.reliability_curve([0, 0, 1], [[0.5, 0.75, 0.0], [0.5, 0.25, 1.0]], bins=4)
+    curve = metrics.reliability_curve([0, 0, 1], [[0.5, 0.75, 0.0], [0.5, 0.25, 1.0]], bins=4)
     np.testing.assert_array_equal(curve.counts, [0, 1, 1, 1])
 
 
@@ -117,30 +117,30 @@ def test_calibrated_probabilities_have_little_error() -> None:
     rng = np.random.default_rng(1)
     p = rng.random(200_000)
     labels = (rng.random(200_000) < p).astype(int)
-    assert scores.calibration_error(labels, np.stack([1 - p, p])) < 0.005
+    assert metrics.calibration_error(labels, np.stack([1 - p, p])) < 0.005
     sharper = p**3 / (p**3 + (1 - p) ** 3)
-    assert scores.calibration_error(labels, np.stack([1 - sharper, sharper])) > 0.1
+    assert metrics.calibration_error(labels, np.stack([1 - sharper, sharper])) > 0.1
 
 
 def test_perfect_and_certainly_wrong_predictions() -> None:
     labels = np.array([0, 1, 2, MISSING])
     sure = np.eye(3)[[0, 1, 2, 0]].T
-    assert scores.brier(labels, sure) == 0
-    assert scores.negative_log_likelihood(labels, sure) == 0
-    assert scores.calibration_error(labels, sure) == 0
+    assert metrics.brier(labels, sure) == 0
+    assert metrics.negative_log_likelihood(labels, sure) == 0
+    assert metrics.calibration_error(labels, sure) == 0
     wrong = np.roll(sure, 1, axis=0)
-    assert scores.brier(labels, wrong) == 2
-    assert scores.calibration_error(labels, wrong) == 1
-    assert scores.negative_log_likelihood(labels, wrong) == pytest.approx(
+    assert metrics.brier(labels, wrong) == 2
+    assert metrics.calibration_error(labels, wrong) == 1
+    assert metrics.negative_log_likelihood(labels, wrong) == pytest.approx(
         -math.log(np.finfo(float).eps)
     )
-    single = scores.negative_log_likelihood(labels, wrong.astype(np.float32))
+    single = metrics.negative_log_likelihood(labels, wrong.astype(np.float32))
     assert single == pytest.approx(-math.log(np.finfo(np.float32).eps))
 
 
 def test_nothing_labelled_is_undefined() -> None:
     labels, given_p = np.full((2, 2), MISSING), np.full((2, 2, 2), 0.5)
-    for score in (scores.brier, scores.negative_log_likelihood, scores.calibration_error):
+    for score in (metrics.brier, metrics.negative_log_likelihood, metrics.calibration_error):
         assert np.isnan(score(labels, given_p))
 
 
@@ -156,9 +156,9 @@ def test_nothing_labelled_is_undefined() -> None:
 )
 def test_errors(labels: list[int], given_p: list[list[float]], message: str) -> None:
     with pytest.raises(RatersError, match=message):
-        scores.brier(labels, given_p)
+        metrics.brier(labels, given_p)
 
 
 def test_bins_must_exist() -> None:
     with pytest.raises(RatersError, match="found 0 bins"):
-        scores.reliability_curve([0], [[1.0], [0.0]], bins=0)
+        metrics.reliability_curve([0], [[1.0], [0.0]], bins=0)

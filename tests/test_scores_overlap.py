@@ -11,10 +11,10 @@ from hypothesis.extra import numpy as hnp
 from numpy.typing import NDArray
 from sklearn import metrics
 
-from raters import scores
-from raters.errors import RatersError
-from raters.scores import samples
-from raters.study.classes import MISSING
+from raters import metrics
+from raters.core.classes import MISSING
+from raters.core.errors import RatersError
+from raters.metrics import samples
 
 quick = settings(max_examples=60, deadline=None)
 SHAPES = [(7,), (6, 5), (4, 5, 3)]
@@ -45,15 +45,15 @@ def test_equal_to_scikit_learn(shape: tuple[int, ...], classes: int) -> None:
     seen_a, seen_b = observed(a, b)
     every = range(classes)
     np.testing.assert_array_equal(
-        scores.pair_counts(a, b, classes), metrics.confusion_matrix(seen_a, seen_b, labels=every)
+        metrics.pair_counts(a, b, classes), metrics.confusion_matrix(seen_a, seen_b, labels=every)
     )
     about = {"labels": every, "average": None, "zero_division": 1.0}
     f1 = metrics.f1_score(seen_a, seen_b, **about)
     jaccard = metrics.jaccard_score(seen_a, seen_b, **about)
-    np.testing.assert_allclose(scores.dice(a, b, classes), f1[1:])
-    np.testing.assert_allclose(scores.iou(a, b, classes), jaccard[1:])
-    assert scores.mean_dice(a, b, classes) == pytest.approx(f1[1:].mean())
-    assert scores.mean_iou(a, b, classes) == pytest.approx(jaccard[1:].mean())
+    np.testing.assert_allclose(metrics.dice(a, b, classes), f1[1:])
+    np.testing.assert_allclose(metrics.iou(a, b, classes), jaccard[1:])
+    assert metrics.mean_dice(a, b, classes) == pytest.approx(f1[1:].mean())
+    assert metrics.mean_iou(a, b, classes) == pytest.approx(jaccard[1:].mean())
 
 
 def test_equal_to_simpleitk() -> None:
@@ -62,10 +62,10 @@ def test_equal_to_simpleitk() -> None:
     images = [SimpleITK.GetImageFromArray(labels) for labels in (a, b)]
     oracle = SimpleITK.LabelOverlapMeasuresImageFilter()
     oracle.Execute(*images)
-    found = scores.volume_difference(a, b, 4, spacing=(2, 1, 0.75))
+    found = metrics.volume_difference(a, b, 4, spacing=(2, 1, 0.75))
     for c in range(1, 4):
-        assert scores.dice(a, b, 4)[c - 1] == pytest.approx(oracle.GetDiceCoefficient(c))
-        assert scores.iou(a, b, 4)[c - 1] == pytest.approx(oracle.GetJaccardCoefficient(c))
+        assert metrics.dice(a, b, 4)[c - 1] == pytest.approx(oracle.GetDiceCoefficient(c))
+        assert metrics.iou(a, b, 4)[c - 1] == pytest.approx(oracle.GetJaccardCoefficient(c))
         # ITK's volume similarity is 2 (source - target) / (source + target).
         assert found.relative[c - 1] == pytest.approx(-oracle.GetVolumeSimilarity(c))
         assert found.mm3[c - 1] == 1.5 * ((b == c).sum() - int((a == c).sum()))
@@ -75,18 +75,18 @@ def test_equal_to_simpleitk() -> None:
 @given(pairs())
 def test_invariants(given_pair: tuple[NDArray[np.int16], NDArray[np.int16], int]) -> None:
     a, b, classes = given_pair
-    dice, iou = scores.dice(a, b, classes), scores.iou(a, b, classes)
+    dice, iou = metrics.dice(a, b, classes), metrics.iou(a, b, classes)
     assert dice.shape == iou.shape == (classes - 1,)
-    np.testing.assert_array_equal(dice, scores.dice(b, a, classes))
-    np.testing.assert_array_equal(iou, scores.iou(b, a, classes))
+    np.testing.assert_array_equal(dice, metrics.dice(b, a, classes))
+    np.testing.assert_array_equal(iou, metrics.iou(b, a, classes))
     np.testing.assert_allclose(iou, dice / (2 - dice))
     seen_a, _ = observed(a, b)
     assert np.isnan(dice).all() == np.isnan(dice).any() == (seen_a.size == 0)
     if seen_a.size:
         assert ((dice >= 0) & (dice <= 1)).all()
-        np.testing.assert_array_equal(scores.dice(seen_a, seen_a, classes), 1)
+        np.testing.assert_array_equal(metrics.dice(seen_a, seen_a, classes), 1)
     order = np.random.default_rng(0).permutation(a.size)
-    np.testing.assert_array_equal(dice, scores.dice(a.ravel()[order], b.ravel()[order], classes))
+    np.testing.assert_array_equal(dice, metrics.dice(a.ravel()[order], b.ravel()[order], classes))
 
 
 @quick
@@ -94,8 +94,8 @@ def test_invariants(given_pair: tuple[NDArray[np.int16], NDArray[np.int16], int]
 def test_empty_masks_by_class(given_pair: tuple[NDArray[np.int16], NDArray[np.int16], int]) -> None:
     a, b, classes = given_pair
     seen_a, seen_b = observed(a, b)
-    found = scores.dice(a, b, classes), scores.iou(a, b, classes)
-    volumes = scores.volume_difference(a, b, classes)
+    found = metrics.dice(a, b, classes), metrics.iou(a, b, classes)
+    volumes = metrics.volume_difference(a, b, classes)
     for c in range(1, classes):
         has_a, has_b = (seen_a == c).any(), (seen_b == c).any()
         if not seen_a.size:
@@ -111,12 +111,12 @@ def test_empty_masks_by_class(given_pair: tuple[NDArray[np.int16], NDArray[np.in
 def test_counts_add_over_cases_and_keep_batches() -> None:
     rng = np.random.default_rng(3)
     a, b = rng.integers(0, 3, (2, 4, 6, 6))
-    counts = np.stack([scores.pair_counts(x, y, 3) for x, y in zip(a, b, strict=True)])
-    np.testing.assert_array_equal(counts.sum(0), scores.pair_counts(a, b, 3))
-    each = [scores.dice(x, y, 3) for x, y in zip(a, b, strict=True)]
-    np.testing.assert_allclose(scores.dice_from_counts(counts), each)
-    each = [scores.iou(x, y, 3) for x, y in zip(a, b, strict=True)]
-    np.testing.assert_allclose(scores.iou_from_counts(counts), each)
+    counts = np.stack([metrics.pair_counts(x, y, 3) for x, y in zip(a, b, strict=True)])
+    np.testing.assert_array_equal(counts.sum(0), metrics.pair_counts(a, b, 3))
+    each = [metrics.dice(x, y, 3) for x, y in zip(a, b, strict=True)]
+    np.testing.assert_allclose(metrics.dice_from_counts(counts), each)
+    each = [metrics.iou(x, y, 3) for x, y in zip(a, b, strict=True)]
+    np.testing.assert_allclose(metrics.iou_from_counts(counts), each)
 
 
 def test_counts_of_more_than_a_block() -> None:
@@ -124,15 +124,15 @@ def test_counts_of_more_than_a_block() -> None:
     a, b = rng.integers(-1, 3, (2, 200_001)).astype(np.int8)
     seen_a, seen_b = observed(a, b)
     np.testing.assert_array_equal(
-        scores.pair_counts(a, b, 3), metrics.confusion_matrix(seen_a, seen_b)
+        metrics.pair_counts(a, b, 3), metrics.confusion_matrix(seen_a, seen_b)
     )
 
 
 @pytest.mark.parametrize("dtype", [bool, np.uint8, np.int8, np.int16, np.uint64, np.int64])
 def test_any_whole_type(dtype: type) -> None:
     a, b = np.array([0, 1, 1, 0], dtype), np.array([0, 1, 0, 1], dtype)
-    assert scores.dice(a, b) == [0.5]
-    assert scores.dice(a[::2], b[::2]) == [0]
+    assert metrics.dice(a, b) == [0.5]
+    assert metrics.dice(a[::2], b[::2]) == [0]
 
 
 @pytest.mark.parametrize(
@@ -147,7 +147,7 @@ def test_any_whole_type(dtype: type) -> None:
 )
 def test_errors(a: list[float], b: list[float], classes: int, message: str) -> None:
     with pytest.raises(RatersError, match=message):
-        scores.dice(a, b, classes)
+        metrics.dice(a, b, classes)
 
 
 @pytest.mark.parametrize("shape", SHAPES)
@@ -160,30 +160,30 @@ def test_matrix_equals_pairs(
     a, b = random_labels((3, *shape), classes, 5), random_labels((4, *shape), classes, 6)
     if not missing:
         a, b = abs(a), abs(b)
-    for score, pair in (("dice", scores.mean_dice), ("iou", scores.mean_iou)):
+    for score, pair in (("dice", metrics.mean_dice), ("iou", metrics.mean_iou)):
         expected = [[pair(x, y, classes) for y in b] for x in a]
-        np.testing.assert_allclose(scores.overlap_matrix(a, b, classes, score), expected)
+        np.testing.assert_allclose(metrics.overlap_matrix(a, b, classes, score), expected)
 
 
 def test_matrix_of_blank_masks_is_undefined_there() -> None:
-    found = scores.overlap_matrix([[0, 1, 1], [-1, -1, -1]], [[-1, 1, 0], [0, -1, -1]])
+    found = metrics.overlap_matrix([[0, 1, 1], [-1, -1, -1]], [[-1, 1, 0], [0, -1, -1]])
     np.testing.assert_allclose(found, [[2 / 3, 1], [np.nan, np.nan]])
 
 
 def test_matrix_errors() -> None:
     with pytest.raises(RatersError, match=r"expected \(n, \*space\)"):
-        scores.overlap_matrix(np.zeros((2, 3), int), np.zeros((2, 4), int))
+        metrics.overlap_matrix(np.zeros((2, 3), int), np.zeros((2, 4), int))
     with pytest.raises(RatersError, match="found score 'f1', expected 'dice' or 'iou'"):
-        scores.overlap_matrix([[0]], [[0]], score="f1")
+        metrics.overlap_matrix([[0]], [[0]], score="f1")
 
 
 def test_one_threshold_is_none() -> None:
     with pytest.raises(RatersError, match=r"found the threshold 2, expected several: \[2\]"):
-        scores.soft_dice([0.0, 1.0], [0.0, 1.0], 2)  # type: ignore[arg-type]
+        metrics.soft_dice([0.0, 1.0], [0.0, 1.0], 2)  # type: ignore[arg-type]
 
 
 def test_defined_mean_says_what_it_left_out() -> None:
-    assert scores.defined_mean([[0.0, np.nan], [1.0, np.nan]]) == (0.5, 2, 2)
-    nothing = scores.defined_mean([np.nan])
+    assert metrics.defined_mean([[0.0, np.nan], [1.0, np.nan]]) == (0.5, 2, 2)
+    nothing = metrics.defined_mean([np.nan])
     assert np.isnan(nothing.mean)
     assert nothing[1:] == (0, 1)

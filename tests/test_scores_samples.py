@@ -13,9 +13,9 @@ from hypothesis.extra import numpy as hnp
 from numpy.typing import NDArray
 from scipy.optimize import linprog
 
-from raters import scores
-from raters.errors import RatersError
-from raters.study.classes import MISSING
+from raters import metrics
+from raters.core.classes import MISSING
+from raters.core.errors import RatersError
 
 quick = settings(max_examples=50, deadline=None)
 Masks = NDArray[np.int64]
@@ -63,9 +63,9 @@ def test_energy_equals_a_slow_loop(form: str, score: str, classes: int, low: int
     y[0] *= 0  # an empty mask, and two of them meet within s
     s[:2] *= 0
     expected = slow_energy(y, s, classes, score, form)
-    found = scores.energy_distance(y, s, classes, distance=score, form=form)
+    found = metrics.energy_distance(y, s, classes, distance=score, form=form)
     assert found == pytest.approx(expected, abs=1e-12)
-    by_function = scores.energy_distance(
+    by_function = metrics.energy_distance(
         y, s, classes, lambda a, b: slow_distance(a, b, classes, score), form
     )
     assert by_function == pytest.approx(expected, abs=1e-12)
@@ -74,18 +74,18 @@ def test_energy_equals_a_slow_loop(form: str, score: str, classes: int, low: int
 @quick
 @given(hnp.arrays(bool, (3, 6)), hnp.arrays(bool, (4, 6)), st.sampled_from(["iou", "dice"]))
 def test_energy_invariants(y: Masks, s: Masks, score: str) -> None:
-    value = scores.energy_distance(y, s, distance=score)
+    value = metrics.energy_distance(y, s, distance=score)
     assert value >= -1e-12  # 1 - IoU and 1 - Dice are of negative type
     assert value <= 2
-    assert value == pytest.approx(scores.energy_distance(s, y, distance=score), abs=1e-12)
-    assert value == pytest.approx(scores.energy_distance(y[::-1], s[[2, 0, 3, 1]], distance=score))
-    assert scores.energy_distance(y, y, distance=score) == pytest.approx(0, abs=1e-12)
+    assert value == pytest.approx(metrics.energy_distance(s, y, distance=score), abs=1e-12)
+    assert value == pytest.approx(metrics.energy_distance(y[::-1], s[[2, 0, 3, 1]], distance=score))
+    assert metrics.energy_distance(y, y, distance=score) == pytest.approx(0, abs=1e-12)
     # The V form sees the distribution only: each mask twice is the same.
-    assert scores.energy_distance(y, np.repeat(s, 2, 0), distance=score) == pytest.approx(value)
-    assert scores.energy_distance(y, s, distance=score, root=True) ** 2 == pytest.approx(
+    assert metrics.energy_distance(y, np.repeat(s, 2, 0), distance=score) == pytest.approx(value)
+    assert metrics.energy_distance(y, s, distance=score, root=True) ** 2 == pytest.approx(
         value, abs=1e-9
     )
-    assert scores.energy_distance(y, y, distance=score, form="u") <= 1e-12
+    assert metrics.energy_distance(y, y, distance=score, form="u") <= 1e-12
 
 
 def test_energy_tells_perfect_from_random() -> None:
@@ -98,7 +98,7 @@ def test_energy_tells_perfect_from_random() -> None:
     noise = rng.random((16, 32, 32)) < 0.5
     empty = np.zeros((16, 32, 32), bool)
     perfect, near, one, random, nothing = (
-        scores.energy_distance(y, s) for s in (np.repeat(y, 4, 0), good, same, noise, empty)
+        metrics.energy_distance(y, s) for s in (np.repeat(y, 4, 0), good, same, noise, empty)
     )
     assert perfect == pytest.approx(0, abs=1e-12)
     assert perfect < near < one < random < nothing
@@ -112,8 +112,8 @@ def test_energy_of_u_form_is_unbiased() -> None:
     u, v = [], []
     for _ in range(600):
         y, s = pool[rng.integers(40, size=4)], pool[rng.integers(40, size=3)]
-        u.append(scores.energy_distance(y, s, form="u"))
-        v.append(scores.energy_distance(y, s))
+        u.append(metrics.energy_distance(y, s, form="u"))
+        v.append(metrics.energy_distance(y, s))
     error = np.std(u) / math.sqrt(len(u))
     assert abs(np.mean(u)) < 4 * error
     assert np.mean(v) > 10 * error
@@ -122,23 +122,23 @@ def test_energy_of_u_form_is_unbiased() -> None:
 
 def test_energy_of_degenerate_sets() -> None:
     empty, full, blank = (np.full((2, 4), value) for value in (0, 1, MISSING))
-    assert scores.energy_distance(empty, empty) == 0
-    assert scores.energy_distance(empty, full) == 2
-    assert np.isnan(scores.energy_distance(blank, full))
-    assert np.isnan(scores.energy_distance(empty, full[:1], form="u"))
-    assert scores.energy_distance(empty, full[:1]) == 2
+    assert metrics.energy_distance(empty, empty) == 0
+    assert metrics.energy_distance(empty, full) == 2
+    assert np.isnan(metrics.energy_distance(blank, full))
+    assert np.isnan(metrics.energy_distance(empty, full[:1], form="u"))
+    assert metrics.energy_distance(empty, full[:1]) == 2
     rng = np.random.default_rng(3)
     y, s = rng.integers(0, 2, (2, 3, 4))
-    assert scores.energy_distance(np.concatenate([y, blank]), s) == scores.energy_distance(y, s)
+    assert metrics.energy_distance(np.concatenate([y, blank]), s) == metrics.energy_distance(y, s)
 
 
 def test_energy_errors() -> None:
     with pytest.raises(RatersError, match="found form 'w', expected 'v' or 'u'"):
-        scores.energy_distance([[0]], [[1]], form="w")
+        metrics.energy_distance([[0]], [[1]], form="w")
     with pytest.raises(RatersError, match="found distance 'l2'"):
-        scores.energy_distance([[0]], [[1]], distance="l2")
+        metrics.energy_distance([[0]], [[1]], distance="l2")
     with pytest.raises(RatersError, match="within the sets"):
-        scores.energy_from_distances(np.ones((2, 3)), np.ones((3, 3)), np.ones((2, 2)))
+        metrics.energy_from_distances(np.ones((2, 3)), np.ones((3, 3)), np.ones((2, 2)))
 
 
 def transport(similarity: NDArray[np.float64]) -> float:
@@ -157,9 +157,9 @@ def transport(similarity: NDArray[np.float64]) -> float:
 @pytest.mark.parametrize(("n", "m"), [(1, 1), (3, 3), (4, 6), (3, 5), (1, 7)])
 def test_matching_equals_transport(n: int, m: int) -> None:
     similarity = np.random.default_rng(4).random((n, m))
-    assert scores.matched_mean(similarity) == pytest.approx(transport(similarity))
-    assert scores.matched_mean(similarity.T) == pytest.approx(transport(similarity))
-    assert scores.matched_mean(similarity) <= scores.best_mean(similarity) + 1e-12
+    assert metrics.matched_mean(similarity) == pytest.approx(transport(similarity))
+    assert metrics.matched_mean(similarity.T) == pytest.approx(transport(similarity))
+    assert metrics.matched_mean(similarity) <= metrics.best_mean(similarity) + 1e-12
 
 
 def test_matching_equals_the_best_of_all_permutations() -> None:
@@ -170,22 +170,22 @@ def test_matching_equals_the_best_of_all_permutations() -> None:
         np.mean([dice[i][j] for i, j in enumerate(order)])
         for order in itertools.permutations(range(4))
     )
-    assert scores.matched_dice(y, s, 3) == pytest.approx(best)
-    assert scores.best_dice(y, s, 3) == pytest.approx(np.max(dice, axis=1).mean())
-    assert scores.matched_dice(y, y[[2, 0, 3, 1]], 3) == 1
-    assert scores.best_dice(y, np.concatenate([s, y]), 3) == 1
+    assert metrics.matched_dice(y, s, 3) == pytest.approx(best)
+    assert metrics.best_dice(y, s, 3) == pytest.approx(np.max(dice, axis=1).mean())
+    assert metrics.matched_dice(y, y[[2, 0, 3, 1]], 3) == 1
+    assert metrics.best_dice(y, np.concatenate([s, y]), 3) == 1
 
 
 def test_matching_of_degenerate_sets() -> None:
     empty, blank = np.zeros((2, 4), int), np.full((2, 4), MISSING)
-    assert scores.matched_dice(empty, empty) == scores.best_dice(empty, empty) == 1
-    assert np.isnan(scores.matched_dice(blank, empty))
-    assert np.isnan(scores.best_dice(blank, empty))
+    assert metrics.matched_dice(empty, empty) == metrics.best_dice(empty, empty) == 1
+    assert np.isnan(metrics.matched_dice(blank, empty))
+    assert np.isnan(metrics.best_dice(blank, empty))
     some = np.array([[0, 1, 1, 0], [0, 1, 0, 0]])
     with_blank = np.concatenate([some, blank])
-    assert scores.matched_dice(with_blank, some) == scores.best_dice(with_blank, some) == 1
-    assert np.isnan(scores.matched_mean([[0.5, np.nan], [0.5, 0.5]]))
-    assert scores.best_mean([[0.5, np.nan], [np.nan, np.nan]]) == 0.5
+    assert metrics.matched_dice(with_blank, some) == metrics.best_dice(with_blank, some) == 1
+    assert np.isnan(metrics.matched_mean([[0.5, np.nan], [0.5, 0.5]]))
+    assert metrics.best_mean([[0.5, np.nan], [np.nan, np.nan]]) == 0.5
 
 
 def slow_soft_dice(a: NDArray[np.float64], b: NDArray[np.float64]) -> float:
@@ -205,35 +205,35 @@ def slow_soft_dice(a: NDArray[np.float64], b: NDArray[np.float64]) -> float:
 @given(hnp.arrays(float, (2, 3, 3), elements=st.one_of(st.floats(0, 1), st.just(math.nan))))
 def test_soft_dice_equals_a_slow_loop(maps: NDArray[np.float64]) -> None:
     a, b = maps
-    found = scores.soft_dice(a, b)
+    found = metrics.soft_dice(a, b)
     if np.isnan(a + b).all():
         assert np.isnan(found)
         return
     assert found == pytest.approx(slow_soft_dice(a, b))
-    assert found == scores.soft_dice(b, a)
+    assert found == metrics.soft_dice(b, a)
     assert 0 <= found <= 1
 
 
 def test_soft_dice_of_masks_is_dice_and_empty_maps_agree() -> None:
     rng = np.random.default_rng(6)
     a, b = rng.integers(0, 2, (2, 6, 6))
-    assert scores.soft_dice(a, b) == pytest.approx(scores.dice(a, b)[0])
-    assert scores.soft_dice(a * 0.0, b * 0.05) == 1  # below every threshold: both empty
-    assert scores.soft_dice(a * 0.0, np.full((6, 6), 0.4)) == 0.6  # empty against full at .1, .3
-    both = scores.soft_dice_by_class(np.stack([1 - a, a]), np.stack([1 - b, b]))
-    np.testing.assert_allclose(both, scores.dice(a, b))
+    assert metrics.soft_dice(a, b) == pytest.approx(metrics.dice(a, b)[0])
+    assert metrics.soft_dice(a * 0.0, b * 0.05) == 1  # below every threshold: both empty
+    assert metrics.soft_dice(a * 0.0, np.full((6, 6), 0.4)) == 0.6  # empty against full at .1, .3
+    both = metrics.soft_dice_by_class(np.stack([1 - a, a]), np.stack([1 - b, b]))
+    np.testing.assert_allclose(both, metrics.dice(a, b))
 
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
 def test_soft_dice_compares_strictly_in_any_precision(dtype: type) -> None:
     """3 of 10 raters is not above .3."""
     tie = np.full(4, 3 / 10, dtype)
-    assert scores.soft_dice(tie, np.zeros(4), thresholds=[0.3]) == 1
-    assert scores.soft_dice(tie, np.zeros(4), thresholds=[0.299]) == 0
+    assert metrics.soft_dice(tie, np.zeros(4), thresholds=[0.3]) == 1
+    assert metrics.soft_dice(tie, np.zeros(4), thresholds=[0.299]) == 0
 
 
 def test_soft_dice_errors() -> None:
     with pytest.raises(RatersError, match="expected the same shape"):
-        scores.soft_dice([0.1], [0.1, 0.2])
+        metrics.soft_dice([0.1], [0.1, 0.2])
     with pytest.raises(RatersError, match="found 1 classes"):
-        scores.soft_dice_by_class([[0.1]], [[0.1]])
+        metrics.soft_dice_by_class([[0.1]], [[0.1]])

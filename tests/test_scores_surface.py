@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from numpy.typing import NDArray
 
-from raters import scores
-from raters.errors import RatersError
-from raters.scores import surface as nearest_surface
-from raters.scores.surface import surface
-from raters.study.classes import MISSING
+from raters import metrics
+from raters.core.classes import MISSING
+from raters.core.errors import RatersError
+from raters.metrics import surface as nearest_surface
+from raters.metrics.surface import surface
 
 Mask = NDArray[np.bool_]
 quick = settings(max_examples=60, deadline=None)
@@ -93,15 +93,15 @@ def test_equal_to_brute_force(
         a, b = rng.random((2, *shape)) < share
         a.flat[0] = b.flat[-1] = True
         forth, back = slow_distances(a, b, spacing)
-        found = scores.surface_distances(a, b, spacing)
+        found = metrics.surface_distances(a, b, spacing)
         np.testing.assert_allclose(np.sort(found.a_to_b), sorted(forth), atol=1e-12)
         np.testing.assert_allclose(np.sort(found.b_to_a), sorted(back), atol=1e-12)
-        assert scores.hausdorff(a, b, spacing) == pytest.approx(max(forth + back))
+        assert metrics.hausdorff(a, b, spacing) == pytest.approx(max(forth + back))
         hd95 = max(slow_percentile(forth, 95), slow_percentile(back, 95))
-        assert scores.hd95(a, b, spacing) == pytest.approx(hd95)
+        assert metrics.hd95(a, b, spacing) == pytest.approx(hd95)
         assd = sum(forth + back) / len(forth + back)
-        assert scores.average_surface_distance(a, b, spacing) == pytest.approx(assd)
-        directed = scores.average_surface_distance(a, b, spacing, form="directed")
+        assert metrics.average_surface_distance(a, b, spacing) == pytest.approx(assd)
+        directed = metrics.average_surface_distance(a, b, spacing, form="directed")
         assert directed == pytest.approx(sum(forth) / len(forth))
 
 
@@ -116,7 +116,7 @@ def test_hausdorff_of_convex_masks_equals_simpleitk() -> None:
     a = ellipsoid(shape, (18, 18, 11), (13, 11, 7))
     b = ellipsoid(shape, (21, 16, 12), (11, 13, 8))
     oracle = itk_hausdorff(a, b, spacing)
-    assert scores.hausdorff(a, b, spacing) == pytest.approx(oracle.GetHausdorffDistance())
+    assert metrics.hausdorff(a, b, spacing) == pytest.approx(oracle.GetHausdorffDistance())
 
 
 def test_any_masks_equal_simpleitk_on_their_surfaces() -> None:
@@ -131,7 +131,7 @@ def test_any_masks_equal_simpleitk_on_their_surfaces() -> None:
     for share in (0.02, 0.3, 0.8):
         a, b = rng.random((2, *shape)) < share
         oracle = itk_hausdorff(surface(a), surface(b), spacing)
-        found = scores.surface_distances(a, b, spacing)
+        found = metrics.surface_distances(a, b, spacing)
         assert found.hausdorff == pytest.approx(oracle.GetHausdorffDistance(), rel=1e-6)
         average = (found.a_to_b.mean() + found.b_to_a.mean()) / 2
         assert average == pytest.approx(oracle.GetAverageHausdorffDistance(), rel=1e-6)
@@ -142,7 +142,7 @@ def test_nested_masks_differ_from_simpleitk_as_said() -> None:
     ball = ellipsoid((41, 41), (20, 20), (5, 5))
     ring = ellipsoid((41, 41), (20, 20), (15, 15)) & ~ellipsoid((41, 41), (20, 20), (12, 12))
     assert itk_hausdorff(ball, ring, (1.0, 1.0)).GetHausdorffDistance() > 12
-    assert scores.surface_distances(ball, ring).a_to_b.max() < 9
+    assert metrics.surface_distances(ball, ring).a_to_b.max() < 9
 
 
 @quick
@@ -155,17 +155,17 @@ def test_nested_masks_differ_from_simpleitk_as_said() -> None:
 def test_invariants(masks: tuple[Mask, Mask], factor: float) -> None:
     a, b = masks
     spacing = np.array([0.7, 1.1, 2.0])[: a.ndim]
-    forth, back = scores.surface_distances(a, b, spacing), scores.surface_distances(b, a, spacing)
+    forth, back = metrics.surface_distances(a, b, spacing), metrics.surface_distances(b, a, spacing)
     for name in ("hausdorff", "hd95", "assd"):
         value = getattr(forth, name)
         assert value == pytest.approx(getattr(back, name))
-        assert 0 <= value <= scores.diagonal(a.shape, spacing) * (1 + 1e-12)
-        assert getattr(scores.surface_distances(a, a, spacing), name) == 0
-        larger = scores.surface_distances(a, b, spacing * factor)
+        assert 0 <= value <= metrics.diagonal(a.shape, spacing) * (1 + 1e-12)
+        assert getattr(metrics.surface_distances(a, a, spacing), name) == 0
+        larger = metrics.surface_distances(a, b, spacing * factor)
         assert getattr(larger, name) == pytest.approx(value * factor)
-        flipped = scores.surface_distances(np.flip(a), np.flip(b), spacing)
+        flipped = metrics.surface_distances(np.flip(a), np.flip(b), spacing)
         assert getattr(flipped, name) == pytest.approx(value)
-        turned = scores.surface_distances(a.T, b.T, spacing[::-1])
+        turned = metrics.surface_distances(a.T, b.T, spacing[::-1])
         assert getattr(turned, name) == pytest.approx(value)
     assert forth.assd <= forth.hausdorff + 1e-12
     assert forth.hd95 <= forth.hausdorff + 1e-12
@@ -174,22 +174,22 @@ def test_invariants(masks: tuple[Mask, Mask], factor: float) -> None:
 def test_empty_masks_as_stated() -> None:
     empty, dot = np.zeros((240, 240, 155), bool), np.zeros((240, 240, 155), bool)
     dot[3, 4, 5] = True
-    for score in (scores.hausdorff, scores.hd95, scores.average_surface_distance):
+    for score in (metrics.hausdorff, metrics.hd95, metrics.average_surface_distance):
         assert score(empty, empty) == 0
         assert score(empty, dot) == score(dot, empty) == pytest.approx(373.1287)
         assert np.isnan(score(np.full((2, 2), MISSING), np.ones((2, 2), int)))
-    directed = scores.average_surface_distance([0, 0], [0, 1], spacing=[3], form="directed")
+    directed = metrics.average_surface_distance([0, 0], [0, 1], spacing=[3], form="directed")
     assert directed == 6
 
 
 def test_missing_voxels_are_background_in_both() -> None:
     a = np.array([[1, 1, 0, 0, 1]])
     b = np.array([[1, 1, 0, 0, -1]])
-    assert scores.hausdorff(a, b) == 0  # what b did not look at is not held against a
-    assert scores.hausdorff(a, abs(b) * (b > 0)) == 3
+    assert metrics.hausdorff(a, b) == 0  # what b did not look at is not held against a
+    assert metrics.hausdorff(a, abs(b) * (b > 0)) == 3
     np.testing.assert_array_equal(
-        scores.surface_distances(a, b).a_to_b,
-        scores.surface_distances([[1, 1, 0, 0, 0]], [[1, 1, 0, 0, 0]]).a_to_b,
+        metrics.surface_distances(a, b).a_to_b,
+        metrics.surface_distances([[1, 1, 0, 0, 0]], [[1, 1, 0, 0, 0]]).a_to_b,
     )
 
 
@@ -197,11 +197,11 @@ def test_by_class_equals_each_class_alone() -> None:
     rng = np.random.default_rng(9)
     a, b = rng.integers(MISSING, 3, (2, 8, 9))
     seen = (a != MISSING) & (b != MISSING)
-    found = scores.surface_distances_by_class(a, b, 4, spacing=(1, 2))
+    found = metrics.surface_distances_by_class(a, b, 4, spacing=(1, 2))
     assert len(found) == 3
     for c, distances in enumerate(found, start=1):
         masks = (((labels == c) & seen) for labels in (a, b))
-        alone = scores.surface_distances(*masks, spacing=(1, 2))
+        alone = metrics.surface_distances(*masks, spacing=(1, 2))
         np.testing.assert_array_equal(distances.a_to_b, alone.a_to_b)
         np.testing.assert_array_equal(distances.b_to_a, alone.b_to_a)
     assert found[2].hd95 == 0  # nobody drew class 3
@@ -209,10 +209,10 @@ def test_by_class_equals_each_class_alone() -> None:
 
 def test_errors() -> None:
     with pytest.raises(RatersError, match="expected 2 numbers above 0"):
-        scores.hd95([[1]], [[1]], spacing=(1, 1, 1))
+        metrics.hd95([[1]], [[1]], spacing=(1, 1, 1))
     with pytest.raises(RatersError, match="expected 1 numbers above 0"):
-        scores.hd95([1], [1], spacing=(0,))
+        metrics.hd95([1], [1], spacing=(0,))
     with pytest.raises(RatersError, match="expected the same shape"):
-        scores.hd95([1], [1, 1])
+        metrics.hd95([1], [1, 1])
     with pytest.raises(RatersError, match="found form 'both'"):
-        scores.average_surface_distance([1], [1], form="both")
+        metrics.average_surface_distance([1], [1], form="both")

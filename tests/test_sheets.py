@@ -13,7 +13,7 @@ import pytest
 import raters
 from command_line import run_in_process
 from makers import ODD_NAMES, save
-from raters.agreement.one_rater import (
+from raters.assessment.one_rater import (
     ENOUGH,
     LEAST_LABELS,
     LEAST_READINGS,
@@ -24,14 +24,14 @@ from raters.agreement.one_rater import (
     size_ratio,
     trend,
 )
-from raters.agreement.readings import readings_of
-from raters.errors import RatersError
-from raters.report.blocks import Report, Section, TableBlock, TextBlock
-from raters.report.sheet import ANONYMOUS, Sheets, with_sheets, write_sheets
-from raters.scores.overlap import dice
-from raters.study.classes import MISSING
+from raters.assessment.readings import readings_of
+from raters.core.classes import MISSING
+from raters.core.errors import RatersError
+from raters.metrics.overlap import dice
 from raters.study.order import order_of
 from raters.study.study import Study
+from raters.views.report.blocks import Report, Section, TableBlock, TextBlock
+from raters.views.report.sheet import ANONYMOUS, Sheets, with_sheets, write_sheets
 
 EVIL = "<script>alert(1)</script>"
 ROWS, COLUMNS = np.mgrid[:40, :40]
@@ -253,7 +253,7 @@ def test_examples_are_the_farthest() -> None:
     assert own.cases[farthest(own, np.zeros((0, 2), int), 3)].max() == 11
     labels = np.array([[0, 0, 0, 1], [0, 0, 1, 1], [1, 1, 1, 0], [0, 0, 0, 0]])
     table = Study.from_arrays(labels=labels, classes=["a", "b"])
-    from raters.agreement.answers import votes_of
+    from raters.assessment.agreement_answers import votes_of
 
     one = readings_of(table).of(3)
     assert one.cases[farthest(one, votes_of(table), 9)].tolist() == [0, 2, 1]
@@ -361,7 +361,7 @@ def test_cases_are_links_where_a_report_is_beside(tmp_path: Path) -> None:
     said = Study.from_arrays(labels=np.array([[0, 0, 1], [1, 1, 0]]), raters=["ann", "bob", "2"],
                              cases=["a b", "c"], classes=["cat", "dog"])  # fmt: skip
     for study, name in ((drawn, "c0"), (said, "a b")):
-        folder = raters.report.report(study, tmp_path, sheets=True).parent / "sheets"
+        folder = raters.views.report.report(study, tmp_path, sheets=True).parent / "sheets"
         page = (folder / "2.html").read_text("utf-8")
         assert "<h1>Rater 2</h1>" in page and "<title>Rater 2" in page
         assert f'<a href="../report.html#case={name.replace(" ", "%20")}">{name}</a>' in page

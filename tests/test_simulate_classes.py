@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from raters.confusion.matrices import is_dominant
-from raters.errors import RatersError
-from raters.simulate.classes import (
+from raters.core.errors import RatersError
+from raters.metrics.confusion.matrices import is_dominant
+from raters.simulation.classes import (
     CIFAR_CLASSES,
     KINDS,
     cifar_raters,
@@ -17,7 +17,7 @@ from raters.simulate.classes import (
     hammer_spammer,
     pairwise_flipper,
 )
-from raters.simulate.specs import assign, parse_assign, parse_raters
+from raters.simulation.specs import assign, parse_assign, parse_raters
 
 Matrix = NDArray[np.float64]
 

@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from command_line import Outcome, run_in_process
-from raters.errors import RatersError
-from raters.simulate import phantom_study, simulate, true_confusion, true_transition
-from raters.simulate.coarse import (
+from raters.core.classes import Classes
+from raters.core.errors import RatersError
+from raters.simulation import phantom_study, simulate, true_confusion, true_transition
+from raters.simulation.coarse import (
     LEVELS,
     boxes,
     coarse_raters,
@@ -24,12 +25,11 @@ from raters.simulate.coarse import (
     near_a_centre,
     scribble,
 )
-from raters.simulate.layers import Layers
-from raters.simulate.masks import DRAWERS
-from raters.simulate.shape import Shape
-from raters.simulate.specs import Spec, parse_raters
-from raters.simulate.study import write_true_confusion
-from raters.study.classes import Classes
+from raters.simulation.layers import Layers
+from raters.simulation.masks import DRAWERS
+from raters.simulation.shape import Shape
+from raters.simulation.specs import Spec, parse_raters
+from raters.simulation.study import write_true_confusion
 from raters.study.study import Study
 
 LESIONS = phantom_study("lesions", 6, (40, 36))

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 import raters
-from raters.benchmarks.data import make_data
-from raters.errors import RatersError
-from raters.simulate import disc_study, true_confusion
-from raters.simulate.drawn import BIASES, NOISE, draw_borders, hands
-from raters.simulate.shape import Shape
+from raters.core.errors import RatersError
+from raters.simulation import disc_study, true_confusion
+from raters.simulation.drawn import BIASES, NOISE, draw_borders, hands
+from raters.simulation.shape import Shape
+from raters_bench.data import make_data
 
 STUDY = disc_study(24, seed=1)
 NAMES = ("careful1", "careful2", "biased1", "biased2", "biased3", "biased4", "biased5")

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from raters.errors import RatersError
-from raters.simulate.backend import rater_confusion
-from raters.simulate.calibrate import DiceOf, calibrate
-from raters.simulate.layers import Layers, draw_classes
-from raters.simulate.masks import DRAWERS, drawer_of
-from raters.simulate.phantoms import PHANTOMS, draw
-from raters.simulate.shape import smooth_noise
+from raters.core.errors import RatersError
+from raters.simulation.backend import rater_confusion
+from raters.simulation.calibrate import DiceOf, calibrate
+from raters.simulation.layers import Layers, draw_classes
+from raters.simulation.masks import DRAWERS, drawer_of
+from raters.simulation.phantoms import PHANTOMS, draw
+from raters.simulation.shape import smooth_noise
 
 ALL = sorted(DRAWERS)
 

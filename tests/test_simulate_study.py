@@ -8,17 +8,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from raters.errors import RatersError
-from raters.simulate import (
+from raters.core.errors import RatersError
+from raters.simulation import (
     phantom_study,
     simulate,
     streak_study,
     true_confusion,
     write_true_confusion,
 )
-from raters.simulate.calibrate import dice
-from raters.simulate.phantoms import streak_parts
-from raters.simulate.shape import generator
+from raters.simulation.calibrate import dice
+from raters.simulation.phantoms import streak_parts
+from raters.simulation.shape import generator
 from raters.study.study import Study
 from raters.study.write import import_study
 
@@ -84,7 +84,7 @@ def test_who_was_not_asked_is_missing() -> None:
 
 
 def test_mean_dice_by_rater_and_of_the_group(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("raters.simulate.calibrate._DRAWS", 200)
+    monkeypatch.setattr("raters.simulation.calibrate._DRAWS", 200)
     source = phantom_study("lesions", 60, (32, 32))
     study = simulate(source, "over@0.6,under", mean_dice=0.8)
     scores = np.array(

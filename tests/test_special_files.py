@@ -12,10 +12,10 @@ import pytest
 import raters
 from command_line import draw_masks, pattern, run_alone
 from makers import square
-from raters.errors import RatersError
-from raters.study import formats
-from raters.study.paths import refuse_special
-from raters.training.run import read_history, read_scores, read_splits
+from raters.core.errors import RatersError
+from raters.io import formats
+from raters.io.paths import refuse_special
+from raters.learning.training.run import read_history, read_scores, read_splits
 
 ENDINGS = [".nii", ".nii.gz", ".nrrd", ".mha", ".mhd", ".png", ".tif", ".npy", ".dcm"]
 
@@ -116,7 +116,7 @@ def test_files_of_a_run(tmp_path: Path, name: str, read: Callable[[Path], object
 
 @pytest.mark.parametrize("name", ["config.yaml", "weights.safetensors"])
 def test_files_of_a_model(tmp_path: Path, name: str) -> None:
-    from raters.training.config import read_config, shapes_in
+    from raters.learning.training.config import read_config, shapes_in
 
     path = pipe(tmp_path / name)
     with pytest.raises(RatersError, match="named pipe"):

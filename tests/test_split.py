@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from makers import quick
-from raters.errors import RatersError
+from raters.core.errors import RatersError
 from raters.study.cases import assign_splits
 from raters.study.study import Study
 

@@ -18,14 +18,14 @@ from numpy.typing import NDArray
 
 import raters
 from makers import save
-from raters.errors import RatersError
-from raters.networks.normalise import Normalisation, fit_normalisation
-from raters.study.results import LOCK_FILE
+from raters.core.errors import RatersError
+from raters.io.results import LOCK_FILE
+from raters.learning.networks.normalise import Normalisation, fit_normalisation
+from raters.learning.training import store as stores
+from raters.learning.training.dataset import CaseDataset, Item
+from raters.learning.training.loader import enough_workers, loader
+from raters.learning.training.store import CaseStore, cache_folder, key_of
 from raters.study.study import Study
-from raters.training import store as stores
-from raters.training.dataset import CaseDataset, Item
-from raters.training.loader import enough_workers, loader
-from raters.training.store import CaseStore, cache_folder, key_of
 
 TINY: dict[str, Any] = {"network": "patch-cnn", "width": 2, "depth": 1, "progress": False}
 
@@ -233,7 +233,7 @@ def test_what_a_killed_process_left_is_removed(
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     script = (
         "import tempfile, sys, time; tempfile.tempdir = sys.argv[1]\n"
-        "from raters.training.store import cache_folder\n"
+        "from raters.learning.training.store import cache_folder\n"
         "with cache_folder() as folder:\n"
         "    (folder / 'x').write_bytes(b'x'); print(folder, flush=True); time.sleep(100)\n"
     )

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 import raters
 from makers import quick, save, square
-from raters.errors import RatersError
-from raters.study import formats
-from raters.study.classes import MISSING, Classes
+from raters.core.classes import MISSING, Classes
+from raters.core.errors import RatersError
+from raters.io import formats
 from raters.study.study import Study
 
 NAMES = ("background", "core", "oedema", "rim")

@@ -17,9 +17,9 @@ import raters
 from command_line import Run, run_in_process
 from make_models import RATERS, make_model
 from makers import save
-from raters.errors import RatersError
-from raters.prediction.fuse_model import fuse_with
-from raters.prediction.suggest import _said, best_windows, label_bits, suggest, window_sums
+from raters.core.errors import RatersError
+from raters.learning.prediction.fuse_model import fuse_with
+from raters.planning.suggest import _said, best_windows, label_bits, suggest, window_sums
 from raters.study.study import Study
 
 RNG = np.random.default_rng(0)

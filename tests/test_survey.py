@@ -12,12 +12,12 @@ import pytest
 import raters
 from command_line import run_in_process
 from makers import save
-from raters.study import formats
-from raters.study.classes import MISSING
+from raters.core.classes import MISSING
+from raters.io import formats
+from raters.learning.training import fit, options, prepare
+from raters.learning.training.engine import Learner
 from raters.study.study import Study
 from raters.study.survey import survey
-from raters.training import fit, options, prepare
-from raters.training.engine import Learner
 
 RATERS = ("ann", "bob", "cy")
 SMALL: dict[str, Any] = {"epochs": 1, "width": 2, "depth": 2, "progress": False}
@@ -169,7 +169,7 @@ def test_options_are_checked_and_cases_parted_once(
 
         monkeypatch.setattr(module, name, counted)
 
-    from raters.methods import entry
+    from raters.learning.methods import entry
 
     counting(entry, "parse_options")
     counting(options, "parse_options")

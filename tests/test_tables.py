@@ -20,11 +20,11 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from pairs import all_pairs
-from raters.errors import RatersError
-from raters.study import table_files, table_text
+from raters.core.errors import RatersError
+from raters.io import table_files, table_text
+from raters.io.table_files import number
 from raters.study import tables as table_names
 from raters.study.pattern import natural_key, natural_order
-from raters.study.table_files import number
 from raters.study.table_folder import read_triplets, write_triplets
 from raters.study.tables import Names, read_table
 from raters.study.triplets import Triplets

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from torch import Tensor
 
-from raters.confusion.matrices import is_dominant
-from raters.rater_models import SharedConfusion, log_likelihood, trace_term
+from raters.learning.rater_models import SharedConfusion, log_likelihood, trace_term
+from raters.metrics.confusion.matrices import is_dominant
 
 Array = NDArray[np.float64]
 

@@ -27,16 +27,16 @@ from raters.cli.train_options import (
     names_of,
     train_options,
 )
-from raters.fields import limits_of
 from raters.fusion.methods import METHODS as FUSION
-from raters.methods import METHODS
-from raters.networks import NETWORKS
+from raters.learning.methods import METHODS
+from raters.learning.methods.fields import limits_of
+from raters.learning.networks import NETWORKS
+from raters.learning.training.config import ModelConfig
+from raters.learning.training.engine import Learner
+from raters.learning.training.estimate import estimate
+from raters.learning.training.options import TrainingOptions
+from raters.learning.training.run import read_splits
 from raters.study.study import Study
-from raters.training.config import ModelConfig
-from raters.training.engine import Learner
-from raters.training.estimate import estimate
-from raters.training.options import TrainingOptions
-from raters.training.run import read_splits
 
 SMALL = ["--epochs", "2", "--width", "2", "--depth", "2", "--batch-size", "4"]
 

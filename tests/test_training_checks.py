@@ -12,15 +12,15 @@ import pytest
 import raters
 from command_line import draw_masks, fingerprint, images, pattern
 from makers import save
-from raters.errors import RatersError
+from raters.core.classes import MISSING
+from raters.core.errors import RatersError
+from raters.learning.training.partition import check_classes, left_out, partition
+from raters.learning.training.run import refuse_foreign
 from raters.study import survey
 from raters.study.backend import LabelRules
 from raters.study.case import Case
-from raters.study.classes import MISSING
 from raters.study.study import Study
 from raters.study.survey import has_reference, labelled
-from raters.training.partition import check_classes, left_out, partition
-from raters.training.run import refuse_foreign
 
 TINY: dict[str, Any] = {"epochs": 1, "batch_size": 4, "width": 2, "depth": 2, "progress": False}
 

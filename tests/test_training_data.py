@@ -16,17 +16,13 @@ from numpy.typing import NDArray
 
 from makers import few, quick, save
 from raters import read
-from raters.errors import RatersError
-from raters.networks import normalise
-from raters.networks.normalise import Normalisation, fit_normalisation
-from raters.study.backend import ArraysBackend
-from raters.study.cases import CaseIndex
-from raters.study.classes import Classes
-from raters.study.study import Study
-from raters.study.triplets import TableBackend, Triplets
-from raters.training.dataset import CaseDataset, Item, collate
-from raters.training.loader import EpochSampler, loader, set_epoch
-from raters.training.patches import (
+from raters.core.classes import Classes
+from raters.core.errors import RatersError
+from raters.learning.networks import normalise
+from raters.learning.networks.normalise import Normalisation, fit_normalisation
+from raters.learning.training.dataset import CaseDataset, Item, collate
+from raters.learning.training.loader import EpochSampler, loader, set_epoch
+from raters.learning.training.patches import (
     AUGMENTATIONS,
     augmentation_of,
     cut,
@@ -36,6 +32,10 @@ from raters.training.patches import (
     random_corner,
     tile_corners,
 )
+from raters.study.backend import ArraysBackend
+from raters.study.cases import CaseIndex
+from raters.study.study import Study
+from raters.study.triplets import TableBackend, Triplets
 
 RAW = Normalisation("none")
 SEEDS = st.integers(0, 10**6)
@@ -247,7 +247,7 @@ def always(monkeypatch: pytest.MonkeyPatch) -> Any:
     """Make only some changes of 'full', and those always."""
 
     def choose(*names: str) -> None:
-        monkeypatch.setattr("raters.training.patches.OFTEN", dict.fromkeys(names, 1.0))
+        monkeypatch.setattr("raters.learning.training.patches.OFTEN", dict.fromkeys(names, 1.0))
 
     return choose
 
@@ -278,7 +278,7 @@ def test_affine_keeps_image_and_labels_together(shape: tuple[int, ...], always: 
 
 def test_affine_in_3d_keeps_slices(always: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     always("affine")
-    monkeypatch.setattr("raters.training.patches.flip", AUGMENTATIONS["none"])
+    monkeypatch.setattr("raters.learning.training.patches.flip", AUGMENTATIONS["none"])
     image = np.broadcast_to(np.arange(9, dtype=np.float32), (1, 20, 20, 9)).copy()
     image, _ = full(image, [], np.random.default_rng(0))
     middle = image[0, 5:15, 5:15]

@@ -13,14 +13,14 @@ from numpy.typing import NDArray
 
 import raters
 from command_line import run_in_process
-from raters.confusion import dominance_margin
-from raters.errors import RatersError
+from raters.api import make_report
+from raters.core.classes import MISSING
+from raters.core.errors import RatersError
 from raters.evaluation import evaluate
-from raters.report.dispatch import make_report
-from raters.study.classes import MISSING
+from raters.learning.training.epochs import HeldOutScores
+from raters.metrics.confusion import dominance_margin
 from raters.study.study import Study
 from raters.study.survey import survey
-from raters.training.epochs import HeldOutScores
 
 SHORT = {"epochs": 2, "progress": False, "width": 2, "depth": 2, "batch_size": 8}
 TABLE = {**SHORT, "depth": 0, "batch_size": 20, "confusion_lr_scale": 10.0}

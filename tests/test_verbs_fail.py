@@ -11,9 +11,9 @@ import pytest
 
 from command_line import Outcome, Run, draw_masks, limited, pattern, run_in_process, save
 from command_line import images as images_of
-from raters.fusion.performance import worst_first
-from raters.simulate.specs import parse_raters
-from raters.study.paths import written_whole
+from raters.assessment.performance import worst_first
+from raters.io.paths import written_whole
+from raters.simulation.specs import parse_raters
 
 SMALL = ("--epochs", "1", "--network", "patch-cnn", "--width", "2", "--depth", "1")
 
@@ -204,7 +204,7 @@ class TestNoTraceback:
         def full(*_: object, **__: object) -> None:
             raise error
 
-        monkeypatch.setattr("raters.agreement.agree.agree", full)
+        monkeypatch.setattr("raters.assessment.agree.agree", full)
         outcome = run("agree", pattern(tmp_path))
         refused(outcome, "found too little memory", "llocate", "expected more")
         assert len(outcome.err.splitlines()) == 1
@@ -217,7 +217,7 @@ class TestNoTraceback:
         def wrong(*_: object, **__: object) -> None:
             raise RuntimeError("a bug")
 
-        monkeypatch.setattr("raters.agreement.agree.agree", wrong)
+        monkeypatch.setattr("raters.assessment.agree.agree", wrong)
         with pytest.raises(RuntimeError, match="a bug"):
             run("agree", pattern(tmp_path))
 

@@ -21,11 +21,12 @@ from PIL import Image
 from browser import MISSING as NO_BROWSER
 from browser import Visit, browser, visit
 from makers import quick
-from raters import RatersError, Study, plots, report
-from raters.plots.pictures import view_of
-from raters.report.case_view import cases_block, label_maps
-from raters.report.viewer import Picture, within
-from raters.study.classes import MISSING
+from raters import RatersError, Study
+from raters.core.classes import MISSING
+from raters.views import plots, report
+from raters.views.plots.pictures import view_of
+from raters.views.report.case_view import cases_block, label_maps
+from raters.views.report.viewer import Picture, within
 from viewer_labels import said_by
 
 AFFINE = np.array([[-1.0, 0, 0, 3], [0, -1.25, 0, 4], [0, 0, 1.5, 5], [0, 0, 0, 1]])  # LPS
@@ -266,7 +267,7 @@ def test_the_page_says_what_it_shows(tmp_path: Path) -> None:
 
 
 def test_all_cases_are_written_beside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("raters.report.page.VIEWERS_BUDGET", 12_000)
+    monkeypatch.setattr("raters.views.report.page.VIEWERS_BUDGET", 12_000)
     study = many_cases(30)
     path = report.report(study, tmp_path, cases_shown=4, all_cases=True)
     (index,) = indices(path.read_text("utf-8"))

@@ -11,12 +11,12 @@ import pytest
 from numpy.typing import NDArray
 
 import raters
-from raters import plots, report
-from raters.errors import RatersError
-from raters.plots.pictures import picture, view_of
-from raters.prediction.prediction import Prediction
-from raters.report.run_cases import _figure
+from raters.core.errors import RatersError
+from raters.evaluation.prediction import Prediction
 from raters.study.study import Study
+from raters.views import plots, report
+from raters.views.plots.pictures import picture, view_of
+from raters.views.report.run_cases import _figure
 
 CODES = ["".join(ends) for axes in permutations(("LR", "PA", "IS")) for ends in product(*axes)]
 """All 48 ways to save a volume."""

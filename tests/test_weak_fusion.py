@@ -12,10 +12,10 @@ import pytest
 import raters
 from command_line import run_alone
 from makers import save
-from raters.errors import RatersError
-from raters.fusion.grabcut import grabcut
+from raters.core.errors import RatersError
+from raters.fusion._grabcut import grabcut
+from raters.fusion._lazy_snapping import colour_costs, contrast, hold, lazy_snapping
 from raters.fusion.graph_cut import energy, graph_cut
-from raters.fusion.lazy_snapping import colour_costs, contrast, hold, lazy_snapping
 from raters.fusion.marks import centres_of, distances, marks_of
 from raters.fusion.superpixels import (
     corners_of,
@@ -274,7 +274,7 @@ def test_fuse_gives_images_to_methods_that_look_at_them() -> None:
 
 def test_grabcut_without_opencv_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     image, marks, _ = marked_case(0)
-    monkeypatch.setattr("raters.fusion.grabcut.find_spec", lambda _: None)
+    monkeypatch.setattr("raters.fusion._grabcut.find_spec", lambda _: None)
     with pytest.raises(RatersError, match=r"pip install 'raters\[opencv\]'"):
         grabcut(marks, 2, image)
 

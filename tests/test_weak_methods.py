@@ -17,19 +17,19 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 import raters
-from raters.errors import RatersError
+from raters.core.errors import RatersError
 from raters.fusion.superpixels import region_graph
-from raters.methods import learning_method
-from raters.methods.base import Batch, Task
-from raters.methods.box_sup import Box, BoxSup, boxes_of, boxes_with_candidates, costs_of
-from raters.methods.cycle_mix import CycleMix, holes, largest_parts, mixing_masks
-from raters.methods.phases import generator_of
-from raters.methods.region_method import add_by_region
-from raters.methods.scribble_sup import ScribbleSup, histograms, likeness
-from raters.networks import NetworkOptions, TruthNetwork, build_backbone
-from raters.networks.normalise import Normalisation
+from raters.learning.methods import learning_method
+from raters.learning.methods.base import Batch, Task
+from raters.learning.methods.box_sup import Box, BoxSup, boxes_of, boxes_with_candidates, costs_of
+from raters.learning.methods.cycle_mix import CycleMix, holes, largest_parts, mixing_masks
+from raters.learning.methods.phases import generator_of
+from raters.learning.methods.region_method import add_by_region
+from raters.learning.methods.scribble_sup import ScribbleSup, histograms, likeness
+from raters.learning.networks import NetworkOptions, TruthNetwork, build_backbone
+from raters.learning.networks.normalise import Normalisation
+from raters.learning.training.dataset import CaseDataset
 from raters.study.study import Study
-from raters.training.dataset import CaseDataset
 from weak_studies import box_of, iou, marked_case, weak_study
 
 Array = NDArray[Any]
@@ -66,7 +66,7 @@ def batch_of(study: Study, method: Any = None) -> Batch:
     regions = method.regions if method is not None else None
     extra = method.extra if method is not None else None
     data = CaseDataset(study, Normalisation("none"), patch_size=None, regions=regions, extra=extra)
-    from raters.training.dataset import collate
+    from raters.learning.training.dataset import collate
 
     return collate([data[k] for k in range(len(data))])
 

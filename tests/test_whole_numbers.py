@@ -17,10 +17,10 @@ from hypothesis.extra import numpy as hnp
 import raters
 from command_line import draw_masks, pattern, run_in_process
 from makers import quick, save
-from raters.agreement.case import entropy_map
-from raters.confusion.counts import count_patterns
-from raters.errors import RatersError
-from raters.study.whole_numbers import MOST_VALUES, refuse_grey, value_counts, whole_numbers
+from raters.assessment.agreement_case import entropy_map
+from raters.core.errors import RatersError
+from raters.core.whole_numbers import MOST_VALUES, refuse_grey, value_counts, whole_numbers
+from raters.metrics.confusion.counts import count_patterns
 
 
 @quick

@@ -12,13 +12,21 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.optim.lr_scheduler import ExponentialLR
 
-from raters.distributed import gathered, summed
-from raters.methods import METHODS, MethodEntry
-from raters.methods.base import Batch, HeldOut, Method, NetworkMethod, Step, Task, mean_step
-from raters.methods.options import MethodOptions
-from raters.methods.phases import MakeOptimiser, Optimiser, Snapshot
-from raters.methods.targets import cross_entropy, majority
-from raters.networks import TruthNetwork
+from raters.learning.distributed import gathered, summed
+from raters.learning.methods import METHODS, MethodEntry
+from raters.learning.methods.base import (
+    Batch,
+    HeldOut,
+    Method,
+    NetworkMethod,
+    Step,
+    Task,
+    mean_step,
+)
+from raters.learning.methods.options import MethodOptions
+from raters.learning.methods.phases import MakeOptimiser, Optimiser, Snapshot
+from raters.learning.methods.targets import cross_entropy, majority
+from raters.learning.networks import TruthNetwork
 from raters.study.case import Case
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from raters.report.viewer import ViewerCase
+from raters.views.report.viewer import ViewerCase
 
 
 def said_by(case: ViewerCase) -> dict[str, NDArray[Any]]:

@@ -19,16 +19,16 @@ from PIL import Image, ImageDraw, ImageFont
 from scipy.ndimage import grey_dilation
 
 import raters
-from raters import plots
-from raters.agreement.case import entropy_map
-from raters.fusion.spatial_staple import local_accuracy, spatial_staple
-from raters.fusion.staple import staple
-from raters.plots.pictures import view_of
-from raters.simulate import disc_study
-from raters.simulate.coarse import draw_area, draw_boxes, draw_scribbles
-from raters.simulate.layers import Layers
-from raters.simulate.masks import DRAWERS
-from raters.simulate.phantoms import draw
+from raters.assessment.agreement_case import entropy_map
+from raters.fusion._spatial_staple import local_accuracy, spatial_staple
+from raters.fusion._staple import staple
+from raters.simulation import disc_study
+from raters.simulation.coarse import draw_area, draw_boxes, draw_scribbles
+from raters.simulation.layers import Layers
+from raters.simulation.masks import DRAWERS
+from raters.simulation.phantoms import draw
+from raters.views import plots
+from raters.views.plots.pictures import view_of
 
 HERE = Path(__file__).parent
 EDGE, GAP, TITLE = 128, 6, 20

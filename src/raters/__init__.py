@@ -13,38 +13,40 @@ from raters.version import __version__ as __version__
 
 if TYPE_CHECKING:
     from raters import (  # noqa: F401
-        agreement,
-        confusion,
+        assessment,  # noqa: F401
         datasets,
         evaluation,
-        export,
         fusion,
-        methods,
-        networks,
-        plots,
-        prediction,
-        rater_models,
-        scores,
+        metrics,  # noqa: F401
         study,
-        training,
     )
-    from raters.agreement.agree import agree as agree
-    from raters.errors import RatersError as RatersError
+    from raters.api import report as _report
+    from raters.assessment.agree import agree as agree
+    from raters.consensus.consensus import fuse as fuse
+    from raters.core.classes import MISSING as MISSING
+    from raters.core.classes import Classes as Classes
+    from raters.core.errors import RatersError as RatersError
+    from raters.core.geometry import Geometry as Geometry
     from raters.evaluation.evaluate import evaluate as evaluate
-    from raters.fusion.consensus import fuse as fuse
-    from raters.prediction.suggest import suggest as suggest
-    from raters.report.dispatch import report as _report
-    from raters.simulate.study import simulate as _simulate
+    from raters.learning import (
+        export,  # noqa: F401
+        methods,  # noqa: F401
+        networks,  # noqa: F401
+        prediction,  # noqa: F401
+        rater_models,  # noqa: F401
+        training,  # noqa: F401
+    )
+    from raters.learning.training.extend import extend as extend
+    from raters.learning.training.fit import fit as fit
+    from raters.learning.training.model import Model as Model
+    from raters.learning.training.model import load as load
+    from raters.metrics import confusion  # noqa: F401
+    from raters.planning.suggest import suggest as suggest
+    from raters.simulation.study import simulate as _simulate
     from raters.study.check import check as check
-    from raters.study.classes import MISSING as MISSING
-    from raters.study.classes import Classes as Classes
-    from raters.study.geometry import Geometry as Geometry
     from raters.study.read import read as read
     from raters.study.study import Study as Study
-    from raters.training.extend import extend as extend
-    from raters.training.fit import fit as fit
-    from raters.training.model import Model as Model
-    from raters.training.model import load as load
+    from raters.views import plots  # noqa: F401
 
     class _Report(ModuleType):
         __call__ = staticmethod(_report)
@@ -57,21 +59,21 @@ if TYPE_CHECKING:
 
 # Names are imported when they are first used, so that `raters --help` answers at once.
 _WHERE = {
-    "MISSING": "raters.study.classes",
-    "Classes": "raters.study.classes",
-    "Geometry": "raters.study.geometry",
-    "Model": "raters.training.model",
-    "RatersError": "raters.errors",
+    "MISSING": "raters.core.classes",
+    "Classes": "raters.core.classes",
+    "Geometry": "raters.core.geometry",
+    "Model": "raters.learning.training.model",
+    "RatersError": "raters.core.errors",
     "Study": "raters.study.study",
-    "agree": "raters.agreement.agree",
+    "agree": "raters.assessment.agree",
     "check": "raters.study.check",
     "evaluate": "raters.evaluation.evaluate",
-    "extend": "raters.training.extend",
-    "fit": "raters.training.fit",
-    "fuse": "raters.fusion.consensus",
-    "load": "raters.training.model",
+    "extend": "raters.learning.training.extend",
+    "fit": "raters.learning.training.fit",
+    "fuse": "raters.consensus.consensus",
+    "load": "raters.learning.training.model",
     "read": "raters.study.read",
-    "suggest": "raters.prediction.suggest",
+    "suggest": "raters.planning.suggest",
 }
 
 # Packages; `report` and `simulate` are also called: raters.report("run/"), raters.simulate(truth).
@@ -97,7 +99,7 @@ def _imported(module: str) -> ModuleType:
     except ModuleNotFoundError as error:
         if error.name not in ("torch", "lightning", "monai", "safetensors"):
             raise
-        from raters.errors import RatersError as RatersError
+        from raters.core.errors import RatersError as RatersError
 
         raise RatersError(
             f"found no {error.name}, expected it for training: pip install 'raters[train]'"

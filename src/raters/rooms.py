@@ -38,8 +38,8 @@ class Room(ModuleType):
         >>> labels = np.array([[0, 0, 1, 1], [0, 1, 1, 0], [0, 0, 1, 1]])
         >>> raters.fusion.vote(labels, num_classes=2).labels
         array([0, 0, 1, 1], dtype=int16)
-        >>> from raters.fusion.vote import vote
-        >>> raters.fusion.vote.vote is vote
+        >>> from raters.fusion._vote import vote
+        >>> raters.fusion._vote.vote is vote
         True
     """
 

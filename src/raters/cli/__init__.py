@@ -16,7 +16,6 @@ from typer import Option
 from typer.core import TyperGroup
 
 from raters.cli.agree import agree
-from raters.cli.bench import bench
 from raters.cli.check import check
 from raters.cli.demo import demo
 from raters.cli.evaluate import evaluate
@@ -29,8 +28,9 @@ from raters.cli.simulate import simulate
 from raters.cli.study_options import takes_network
 from raters.cli.train import command as train_command
 from raters.cli.train import listed, stopped_message
-from raters.errors import RatersError
-from raters.wording import printable
+from raters.core.errors import RatersError
+from raters.core.wording import printable
+from raters_bench.cli import bench
 
 
 class Verbs(TyperGroup):

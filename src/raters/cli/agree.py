@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from typer import Option
 
-from raters.cli import show
 from raters.cli.study_options import AsJson, OpenStudy, TablesOut, takes_study
-from raters.wording import many
+from raters.core.wording import many
+from raters.views import terminal
 
 if TYPE_CHECKING:
-    from raters.agreement.agree import Agreement
-    from raters.errors import RatersError
-    from raters.rows import Row
+    from raters.assessment.agree import Agreement
+    from raters.core.errors import RatersError
+    from raters.io.rows import Row
     from raters.study.study import Study
 
 _SURFACES = "Also HD95 and surface distance (slower)."
@@ -34,9 +34,9 @@ def agree(
 
     raters agree "masks/{rater}/{case}.nii.gz" -o agreement/
     """
-    from raters.agreement.agree import FILES
-    from raters.agreement.agree import agree as compare
-    from raters.agreement.case import refuse_place, write_entropy_maps
+    from raters.assessment.agree import FILES
+    from raters.assessment.agree import agree as compare
+    from raters.assessment.agreement_case import refuse_place, write_entropy_maps
     from raters.study.places import Inputs
 
     study, progress = opened(), sys.stderr.isatty()
@@ -58,30 +58,30 @@ def agree(
             typer.echo(f"{many(number, 'map')} written: {maps}", err=True)
         return result, without_map
 
-    (result, without_map), failures = show.go_on(work, study, lambda case: case.given)
+    (result, without_map), failures = terminal.go_on(work, study, lambda case: case.given)
     if as_json:
-        show.json(result.to_dict())
+        terminal.json(result.to_dict())
     else:
         _show(result, out, study.anonymous)
-    show.end_with_unreadable(failures)
-    show.end_with_failures(without_map, "got no map")
+    terminal.end_with_unreadable(failures)
+    terminal.end_with_failures(without_map, "got no map")
 
 
 def _show(result: Agreement, out: str, anonymous: bool = False) -> None:
     several = len({row["class"] for row in result.overall}) > 2
-    show.rows("agreement", result.overall if several else result.overall[-1:])
+    terminal.rows("agreement", result.overall if several else result.overall[-1:])
     if not anonymous:  # rows of columns that are not people
-        show.rows("pairs of raters", _of_all(result.pairs, several))
-        show.rows("raters against the rest", _of_all(result.raters, several))
+        terminal.rows("pairs of raters", _of_all(result.pairs, several))
+        terminal.rows("raters against the rest", _of_all(result.raters, several))
     # Without what does not fit a terminal: groups that are the cases, 1 - Dice.
     first = result.cases[:10]
     alone = all(row["group"] == row["case"] for row in first)
-    first = show.without(("disagreement", "group") if alone else ("disagreement",), first)
-    show.rows("most disputed cases", first, total=len(result.cases))
+    first = terminal.without(("disagreement", "group") if alone else ("disagreement",), first)
+    terminal.rows("most disputed cases", first, total=len(result.cases))
     notes = list(result.notes)
     if several and not out:
         notes.append("pairs and raters by class: -o FOLDER or --json")
-    show.notes(notes)
+    terminal.notes(notes)
     if out:
         typer.echo(f"\ntables written: {out}")
 
@@ -89,6 +89,6 @@ def _show(result: Agreement, out: str, anonymous: bool = False) -> None:
 def _of_all(rows: list[Row], several: bool) -> list[Row]:
     """Keep the rows over all classes; with one foreground class the two say the same."""
     kept = [row for row in rows if row.get("class", "all") == "all"]
-    if len(kept) > show.MOST_ROWS:  # those that rest on most cases come first
+    if len(kept) > terminal.MOST_ROWS:  # those that rest on most cases come first
         kept.sort(key=lambda row: -row["cases"])
-    return kept if several else show.without(("class",), kept)
+    return kept if several else terminal.without(("class",), kept)

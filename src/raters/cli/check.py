@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from typer import Option
 
-from raters.cli import show
 from raters.cli.study_options import AsJson, OpenStudy, takes_study
-from raters.rows import Row
-from raters.wording import many, printable
+from raters.core.wording import many, printable
+from raters.io.rows import Row
+from raters.views import terminal
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -40,7 +40,7 @@ def check(
 
     report = check_study(opened(strict=False), progress=sys.stderr.isatty())
     if as_json:
-        show.json(report.to_dict())
+        terminal.json(report.to_dict())
     else:
         _show(report)
     if report.errors:
@@ -131,9 +131,9 @@ def _class_rows(report: CheckReport) -> list[Row]:
 def _show_table(rows: list[Row], right: tuple[str, ...], console: Console) -> None:
     if rows:
         console.print()
-        console.print(show.table_of(rows, right=right))
-    if len(rows) > show.MOST_ROWS:
-        console.print(f"and {len(rows) - show.MOST_ROWS:,} more (--json shows all)")
+        console.print(terminal.table_of(rows, right=right))
+    if len(rows) > terminal.MOST_ROWS:
+        console.print(f"and {len(rows) - terminal.MOST_ROWS:,} more (--json shows all)")
 
 
 def _show_problems(report: CheckReport, console: Console) -> None:

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from typer import Argument, Option
 
-from raters.cli import show
-from raters.errors import RatersError
+from raters.core.errors import RatersError
+from raters.views import terminal
 
 if TYPE_CHECKING:
     from raters.demo.story import Step, Story
@@ -96,7 +96,7 @@ def _run(step: Step) -> None:
     """Show a command as a user would type it, and run it; an existing run is resumed."""
     from raters.cli import app
     from raters.demo.story import line
-    from raters.training.run import holds_run
+    from raters.learning.training.run import holds_run
 
     arguments = list(step.arguments)
     if step.run and holds_run(Path(step.run)):
@@ -120,7 +120,7 @@ def _show_results(fused: tuple[str, ...]) -> None:
     from raters.demo.story import LAST_WORDS, rater_rows, results, sentence
 
     rows = results(Path(), fused)
-    show.rows("Dice against the truth, test images; networks at 0.5 and at other cuts", rows)
+    terminal.rows("Dice against the truth, test images; networks at 0.5 and at other cuts", rows)
     typer.echo(sentence(rows))
-    show.rows("What pixel-cm knows of each rater", rater_rows(Path()))
+    terminal.rows("What pixel-cm knows of each rater", rater_rows(Path()))
     typer.echo(LAST_WORDS)

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer import Argument, Option
 
-from raters.cli import show
 from raters.cli.study_options import AsJson, OpenStudy, TablesOut, takes_study
-from raters.rows import Row, interval, with_interval
-from raters.wording import many
+from raters.core.wording import many
+from raters.io.rows import Row, interval, with_interval
+from raters.views import terminal
 
 if TYPE_CHECKING:
     from raters.evaluation.result import Comparison, Evaluation
@@ -67,11 +67,11 @@ def evaluate(
     runs = [predictions, *against]
     trained = bool(against) or is_run(predictions)
     if trained:
-        from raters.training.run import refuse_no_model
+        from raters.learning.training.run import refuse_no_model
 
         for run in runs:
             refuse_no_model(run)
-        show.say("reading the study")
+        terminal.say("reading the study")
     study = opened() if trained else opened(split=split)
     if out:
         for run in runs:
@@ -82,7 +82,7 @@ def evaluate(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # they are shown below, loudly
         if trained:
-            show.say("loading the models" if against else "loading the model")
+            terminal.say("loading the models" if against else "loading the model")
         if against:
             result = compare_runs(runs, study, split or None, **options)
         else:
@@ -92,16 +92,16 @@ def evaluate(
     if out:
         result.write(out)
     if as_json:
-        show.json(result.to_dict())
+        terminal.json(result.to_dict())
     else:
         if isinstance(result, Comparison):
             _show_comparison(result)
         else:
             _show(result, bool(out))
-        show.notes([*result.notes, *study.all_notes()])
+        terminal.notes([*result.notes, *study.all_notes()])
         if out:
             typer.echo(f"\ntables written: {out}")
-    show.end_with_failures(result.failures, "could not be scored")
+    terminal.end_with_failures(result.failures, "could not be scored")
 
 
 def _show_summary(summary: list[Row], written: bool) -> None:
@@ -112,9 +112,9 @@ def _show_summary(summary: list[Row], written: bool) -> None:
         dull.add("dice_drawn")
     intervals = any(row.get("interval") for row in rows)
     title = "scores, with 95 % intervals" if intervals else "scores"
-    show.rows(title, show.without(dull, rows))
+    terminal.rows(title, terminal.without(dull, rows))
     if several and len(rows) < len(summary) and not written:
-        show.notes(["scores by class: -o FOLDER or --json"])
+        terminal.notes(["scores by class: -o FOLDER or --json"])
 
 
 def _without_classes(rows: Sequence[Row]) -> list[Row]:
@@ -123,7 +123,7 @@ def _without_classes(rows: Sequence[Row]) -> list[Row]:
     if "all" in names:  # unions come after it; of class labels it is the first
         names = names[names.index("all") :] if names[0] != "all" else ["all"]
     kept = [row for row in rows if row.get("class") in names]
-    return kept if len(names) > 1 else show.without(("class",), kept)
+    return kept if len(names) > 1 else terminal.without(("class",), kept)
 
 
 def _show(found: Evaluation, written: bool) -> None:
@@ -134,20 +134,20 @@ def _show(found: Evaluation, written: bool) -> None:
     together = [_brief(row) for row in _without_classes(found.variability)]
     samples = [row.pop("samples") for row in together]
     title = "samples against all raters, with the mean label of raters"
-    show.rows(title if any(samples) else "against the mean label of all raters", together)
-    show.rows("Dice by cut; best and area were chosen on held-out cases", _cuts(found.cuts))
-    show.rows("likelihood of raters' labels, by label", [_brief(r) for r in found.likelihood])
-    show.rows("calibration", [_brief(row) for row in found.calibration])
+    terminal.rows(title if any(samples) else "against the mean label of all raters", together)
+    terminal.rows("Dice by cut; best and area were chosen on held-out cases", _cuts(found.cuts))
+    terminal.rows("likelihood of raters' labels, by label", [_brief(r) for r in found.likelihood])
+    terminal.rows("calibration", [_brief(row) for row in found.calibration])
     if found.as_rater and len(found.raters) <= MOST_COLUMNS:
         from raters.evaluation.result import as_matrix
 
         title = "'as rater' (rows) against (columns)"
-        show.rows(f"{title}: log-likelihood", as_matrix(found.as_rater, "log_likelihood"))
+        terminal.rows(f"{title}: log-likelihood", as_matrix(found.as_rater, "log_likelihood"))
         fit = "dice" if "dice" in found.as_rater[0] else "accuracy"
-        show.rows(f"{title}: {fit}", as_matrix(found.as_rater, fit))
-    show.rows("does 'as X' fit X better than 'as others' do?", [_own(r) for r in found.raters])
+        terminal.rows(f"{title}: {fit}", as_matrix(found.as_rater, fit))
+    terminal.rows("does 'as X' fit X better than 'as others' do?", [_own(r) for r in found.raters])
     if found.as_rater and len(found.raters) > MOST_COLUMNS and not written:
-        show.notes(["'as rater' against each rater: -o FOLDER or --json"])
+        terminal.notes(["'as rater' against each rater: -o FOLDER or --json"])
     if "confusion_error" in found.main:
         typer.echo(f"\nerror of the matrices: {with_interval(found.main, 'confusion_error')}")
 
@@ -162,7 +162,7 @@ def _cuts(rows: Sequence[Row]) -> list[Row]:
 
 def _brief(row: Row, left_out: Sequence[str] = ()) -> Row:
     """Keep the interval of the first score only, and leave out what does not fit."""
-    short = show.brief(row, next(name for name in row if f"{name}_low" in row))
+    short = terminal.brief(row, next(name for name in row if f"{name}_low" in row))
     return {k: v for k, v in short.items() if "volume" not in k and k not in left_out}
 
 
@@ -191,7 +191,7 @@ def _show_comparison(found: Comparison) -> None:
         short |= {name: value for name, value in cuts.items() if value is not None}
         short |= {"likelihood": row.get("marginal"), "ece": row.get("ece", row.get("as_rater_ece"))}
         rows.append(short | {"as_rater": row.get("as_rater")})
-    show.rows("runs, with 95 % intervals", rows)
+    terminal.rows("runs, with 95 % intervals", rows)
     from raters.evaluation.result import NAMES
 
     lines = [
@@ -199,7 +199,7 @@ def _show_comparison(found: Comparison) -> None:
         | {"difference": _signed(row, "difference")}
         for row in found.differences
     ]
-    show.rows(f"more than {found.runs[0].run}, paired", lines)
+    terminal.rows(f"more than {found.runs[0].run}, paired", lines)
 
 
 def _signed(row: Row, name: str) -> str | None:

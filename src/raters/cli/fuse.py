@@ -8,11 +8,11 @@ from typing import Annotated
 import typer
 from typer import Option
 
-from raters.cli import show
 from raters.cli.study_options import OpenStudy, Out, named_values, takes_study
-from raters.errors import RatersError
+from raters.core.errors import RatersError
+from raters.core.wording import many
 from raters.fusion.methods import METHODS
-from raters.wording import many
+from raters.views import terminal
 
 _METHOD = f"{', '.join(METHODS)}; see `raters methods`. With --model, its own method."
 _MODEL = "Folder of a trained model: labels are fused with what it says of the images."
@@ -40,8 +40,8 @@ def fuse(
 
     raters fuse "masks/{rater}/{case}.nii.gz" -m staple -o consensus/
     """
-    from raters.fusion.consensus import fuse as fuse_study
-    from raters.fusion.write import write_consensus
+    from raters.consensus.consensus import fuse as fuse_study
+    from raters.consensus.write import write_consensus
     from raters.study.places import remember_study
 
     _refuse_engine(engine, scheduler, model)
@@ -49,19 +49,21 @@ def fuse(
     progress = sys.stderr.isatty()
     options = named_values(option or [])
     consensus = fuse_study(opened(), method, pool, progress, model, **options)
-    result = write_consensus(consensus, out, soft, overwrite, progress, scheduler or None, show.say)
+    result = write_consensus(
+        consensus, out, soft, overwrite, progress, scheduler or None, terminal.say
+    )
     remember_study(out, opened.described())
     if (pool or consensus.study.kind == "classification") and not consensus.study.anonymous:
-        from raters.fusion.performance import worst_first
+        from raters.assessment.performance import worst_first
 
         rows = worst_first(
-            [show.brief(row, "sensitivity", "95 %", ".2f") for row in consensus.rows]
+            [terminal.brief(row, "sensitivity", "95 %", ".2f") for row in consensus.rows]
         )
-        show.rows("raters, the worst first", rows)
-    show.notes([*result.notes, *consensus.study.all_notes()])
-    done = f"{many(result.written, 'case')} fused{show.there_already(result.skipped)}"
+        terminal.rows("raters, the worst first", rows)
+    terminal.notes([*result.notes, *consensus.study.all_notes()])
+    done = f"{many(result.written, 'case')} fused{terminal.there_already(result.skipped)}"
     typer.echo(f"{done}: {result.folder}")
-    show.end_with_failures(result.failures, "could not be fused")
+    terminal.end_with_failures(result.failures, "could not be fused")
 
 
 def _refuse_engine(engine: str, scheduler: str, model: str | None) -> None:
@@ -77,7 +79,7 @@ def _refuse_untrained(method: str | None, model: str | None) -> None:
     """Name --model where a learning method is asked for without one."""
     if model is not None or method is None or method in METHODS:
         return
-    from raters.methods.registry import METHODS as LEARNT
+    from raters.learning.methods.registry import METHODS as LEARNT
 
     if method in LEARNT:
         raise RatersError(

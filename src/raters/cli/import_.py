@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from typer import Argument, Option
 
-from raters.cli import show
 from raters.cli.study_options import OpenStudy, Out, Overwrite, takes_study
-from raters.errors import RatersError
-from raters.wording import many
+from raters.core.errors import RatersError
+from raters.core.wording import many
+from raters.views import terminal
 
 if TYPE_CHECKING:
     from raters.study.write import ImportResult
@@ -103,12 +103,12 @@ def _show_all() -> None:
         {"name": name, "data set": one.title, "raters": one.raters, "licence": one.licence}
         for name, one in DATASETS.items()
     ]
-    Console(highlight=False).print(show.table_of(rows, len(rows)))
+    Console(highlight=False).print(terminal.table_of(rows, len(rows)))
 
 
 def report(result: ImportResult) -> None:
     """Print what was written; cases that failed end with exit code 2."""
-    there = show.there_already(result.skipped)
-    show.notes(result.notes)
+    there = terminal.there_already(result.skipped)
+    terminal.notes(result.notes)
     typer.echo(f"{many(result.written, 'case')} written{there}: {result.folder}")
-    show.end_with_unreadable(result.failures)
+    terminal.end_with_unreadable(result.failures)

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer import Argument
 
-from raters.cli import show
 from raters.cli.study_options import AsJson
 from raters.fusion.methods import KINDS
 from raters.fusion.methods import METHODS as FUSION
+from raters.views import terminal
 
 if TYPE_CHECKING:
     from raters.fusion.methods import Method
-    from raters.methods.entry import MethodEntry
+    from raters.learning.methods.entry import MethodEntry
 
 _METHOD = "A method to show; all are listed without one."
 
@@ -27,15 +27,15 @@ def methods(
 
     raters methods pixel-cm
     """
-    from raters.errors import one_of
-    from raters.methods.registry import METHODS
+    from raters.core.errors import one_of
+    from raters.learning.methods.registry import METHODS
 
     found = [entry.facts(name) for name, entry in METHODS.items() if method in ("", name)]
     found += [m.facts(name) for name, m in FUSION.items() if method in ("", name)]
     if method:
         one_of({**METHODS, **FUSION}, method, "the method")
     if as_json:
-        show.json(found[0] if method and len(found) == 1 else found)
+        terminal.json(found[0] if method and len(found) == 1 else found)
     elif not method:
         _show_all()
     else:
@@ -46,8 +46,8 @@ def methods(
 
 
 def _show_all() -> None:
-    from raters.methods.entry import FIRST, LABELS_OF
-    from raters.methods.registry import METHODS
+    from raters.learning.methods.entry import FIRST, LABELS_OF
+    from raters.learning.methods.registry import METHODS
 
     listed: dict[str, tuple[Mapping[str, Any], Mapping[Any, str]]] = {
         "learning methods (raters train)": (METHODS, LABELS_OF),
@@ -58,38 +58,38 @@ def _show_all() -> None:
             {"name": name, "about": one.about, "for": " and ".join(labels[k] for k in one.kinds)}
             for name, one in found.items()
         ]
-        show.rows(title, rows, most=len(rows))
+        terminal.rows(title, rows, most=len(rows))
     heads = ("you have", "raters fuse", "raters train")
-    show.rows("which to take first", [dict(zip(heads, row, strict=True)) for row in FIRST])
+    terminal.rows("which to take first", [dict(zip(heads, row, strict=True)) for row in FIRST])
     typer.echo("\nwhen to take one, its options and paper: raters methods NAME")
 
 
 def _show_one(name: str, entry: MethodEntry) -> None:
-    from raters.fields import default_of, described
-    from raters.methods.entry import LABELS_OF
+    from raters.learning.methods.entry import LABELS_OF
+    from raters.learning.methods.fields import default_of, described
 
-    show.text(f"{name}: {entry.about}")
-    show.text(f"when:  {entry.when}", indent=7)
+    terminal.text(f"{name}: {entry.about}")
+    terminal.text(f"when:  {entry.when}", indent=7)
     needs = f"; needs {entry.needs}" if entry.needs else ""
     kinds = " and ".join(LABELS_OF[kind] for kind in entry.kinds)
     learns = f"{entry.learns_from}{needs}"
-    show.text(f"for:   {kinds}; learns from {learns}", indent=7)
+    terminal.text(f"for:   {kinds}; learns from {learns}", indent=7)
     if entry.paper:
-        show.text(f"paper: {entry.paper}", indent=7)
+        terminal.text(f"paper: {entry.paper}", indent=7)
     rows = [
         {**described(k, info), "option": f"--{k.replace('_', '-')}", "default": default_of(info)}
         for k, info in entry.own_options.items()
     ]
-    show.rows("options of raters train", rows)
+    terminal.rows("options of raters train", rows)
     typer.echo(f"\nraters train STUDY -m {name} -o run/\nall options: raters train --help")
 
 
 def _show_fusion(name: str, method: Method) -> None:
     typer.echo()
     images = "with images" if method.images else "without images"
-    show.text(f"{name}, {images}: {method.about}")
-    show.text(f"when:  {method.when}", indent=7)
+    terminal.text(f"{name}, {images}: {method.about}")
+    terminal.text(f"when:  {method.when}", indent=7)
     for what, options in method.facts(name)["options"].items():
         rows = [{**o, "option": f"--option {o['option']}={o['default']}"} for o in options]
-        show.rows(f"options of raters fuse for {what}", show.without(("default",), rows))
+        terminal.rows(f"options of raters fuse for {what}", terminal.without(("default",), rows))
     typer.echo(f"\nraters fuse STUDY -m {name} -o consensus/")

@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import typer
 from typer import Argument, Option
 
-from raters.cli import show
 from raters.cli.study_options import AsJson, OpenStudy, Out, TablesOut, takes_study, whole_numbers
-from raters.errors import RatersError
-from raters.wording import file_size, many
+from raters.core.errors import RatersError
+from raters.core.wording import file_size, many
+from raters.views import terminal
 
 if TYPE_CHECKING:
-    from raters.prediction.predict_study import PredictResult
-    from raters.prediction.suggest import Suggestions
+    from raters.learning.prediction.predict_study import PredictResult
+    from raters.learning.training.model import Model
+    from raters.planning.suggest import Suggestions
     from raters.study.study import Study
-    from raters.training.model import Model
 
 _IMAGES = (
     "Image, folder, pattern with {case}, study, manifest (CSV: case, image); for features an "
@@ -68,10 +68,10 @@ def predict(
     began = time.perf_counter()
     # All that is below a plain folder is read: predictions in it would be read the next time.
     Inputs.named(images).and_of(Inputs.run(run)).refuse(out)
-    model = show.loaded(run)
-    from raters.prediction.images import open_images
-    from raters.prediction.predict_study import predict_study
-    from raters.prediction.writing import Outputs
+    model = terminal.loaded(run)
+    from raters.learning.prediction.images import open_images
+    from raters.learning.prediction.predict_study import predict_study
+    from raters.learning.prediction.writing import Outputs
 
     outputs = Outputs(
         probabilities, entropy, tuple(dict.fromkeys(as_rater or [])), confusion, overlap, cut,
@@ -102,17 +102,17 @@ def _report(result: PredictResult, as_json: bool, whole: float) -> None:
     """Print what was done, and how fast: without what it took to load the model."""
     facts, cases = result.to_dict(), many(result.written, "case")
     if as_json:
-        show.json({**facts, "whole_seconds": whole})
+        terminal.json({**facts, "whole_seconds": whole})
     else:
-        show.notes(result.notes)
-        there = show.there_already(result.skipped)
+        terminal.notes(result.notes)
+        there = terminal.there_already(result.skipped)
         typer.echo(f"{cases} predicted{there}: {result.folder}")
         if result.written:
             pixels = f", {facts['megapixels_per_second']:.3g} megapixels/s"
             speed = f"{facts['cases_per_second']:.3g} cases/s"
             speed += pixels if result.pixels > result.written else ""
             typer.echo(f"{cases} in {result.seconds:.1f} s ({speed}); {whole:.1f} s in all")
-    show.end_with_failures(result.failures, "could not be predicted", "--json lists all")
+    terminal.end_with_failures(result.failures, "could not be predicted", "--json lists all")
 
 
 _PATCH_SIZE = "Sides of a patch: 64,64. By default a quarter of the image."
@@ -135,9 +135,9 @@ def suggest(
     STUDY may be images alone, or a study whose labels are counted in.
     """
     size = whole_numbers("--patch-size", patch_size, "64,64") or None
-    model = show.loaded(run)
-    from raters.prediction.suggest import FILES
-    from raters.prediction.suggest import suggest as rank
+    model = terminal.loaded(run)
+    from raters.planning.suggest import FILES
+    from raters.planning.suggest import suggest as rank
     from raters.study.places import Inputs
 
     study = _study(opened, model)
@@ -149,15 +149,15 @@ def suggest(
         found.write(out)
         found.draw(model, study, out)
     if as_json:
-        show.json(found.to_dict())
+        terminal.json(found.to_dict())
     else:
         _show(found, out)
-    show.end_with_failures(found.failures, "could not be looked at", "--json lists all")
+    terminal.end_with_failures(found.failures, "could not be looked at", "--json lists all")
 
 
 def _study(opened: OpenStudy, model: Model) -> Study:
     """Open a study with its labels, or images alone."""
-    from raters.prediction.images import open_images
+    from raters.learning.prediction.images import open_images
     from raters.study.pattern import is_pattern
     from raters.study.study_file import STUDY_FILE
 
@@ -171,7 +171,7 @@ def _study(opened: OpenStudy, model: Model) -> Study:
 def _show(found: Suggestions, out: str) -> None:
     alone = all(row["group"] == row["case"] for row in found.cases)
     for title, rows in (("images", found.cases), ("patches", found.patches)):
-        show.rows(title, show.without(("group",), rows) if alone else rows)
+        terminal.rows(title, terminal.without(("group",), rows) if alone else rows)
     if out:
         typer.echo(f"\ntables and pictures written: {out}")
 
@@ -196,15 +196,15 @@ def export(
 
     raters export run/ --to onnx -o model.onnx
     """
-    from raters.training.run import refuse_no_model
+    from raters.learning.training.run import refuse_no_model
 
     refuse_no_model(model)
-    show.say("loading the model")
-    from raters.export.run import export as export_model
+    terminal.say("loading the model")
+    from raters.learning.export.run import export as export_model
 
     done = export_model(model, to, out, normalise=cast(Any, normalise))
     for name, size in done.files.items():
         where = done.path if done.path.name == name else done.path / name
         typer.echo(f"{where}: {file_size(size)}")
     for line in done.described():
-        show.text(line)
+        terminal.text(line)

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from typer import Argument, Option
 
-from raters.cli import show
 from raters.cli.study_options import OpenStudy, read_options, takes_study
-from raters.wording import many
+from raters.core.wording import many
+from raters.views import terminal
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -56,27 +56,28 @@ def report(
 
     raters report study/ --sheets --order date --gold
     """
-    from raters.errors import RatersError
+    from raters.core.errors import RatersError
 
     if open_ not in ("yes", "no"):
         raise RatersError(f"--open: found {open_!r}, expected 'yes' or 'no'")
-    from raters.report import dispatch, page, sheet
+    from raters import api
+    from raters.views.report import page, sheet
 
-    dispatch.refuse_without_sheets(sheets, order, gold)
-    kind = dispatch.kind_of(path)
+    api.refuse_without_sheets(sheets, order, gold)
+    kind = api.kind_of(path)
     if study and kind == "study":
         raise RatersError(f"found --study with the study {path}, expected a fusion or a run")
     named = path if kind == "study" else study  # else the one that the folder remembers
     options = read_options(opened.changed)
-    found, why_not = (opened(study=named), "") if named else dispatch.study_of(path, options)
-    dispatch.refuse_place(out, path, found, against, all_cases, sheets)
+    found, why_not = (opened(study=named), "") if named else api.study_of(path, options)
+    api.refuse_place(out, path, found, against, all_cases, sheets)
     if why_not:
         typer.echo(f"note: {why_not}", err=True)
     progress = sys.stderr.isatty()
 
     def work(part: Study | None) -> Path:
-        files = dispatch.sheets_of(part, out, order, gold, progress) if sheets else None
-        made = dispatch.make_report(path, part, against, cases_shown, progress, why_not)
+        files = api.sheets_of(part, out, order, gold, progress) if sheets else None
+        made = api.make_report(path, part, against, cases_shown, progress, why_not)
         if files is not None:
             typer.echo(files.note or f"{many(len(files.files), 'sheet')}: {out}/sheets", err=True)
         return page.write(sheet.with_sheets(made, files), out, all_cases, progress)
@@ -84,8 +85,8 @@ def report(
     def need(case: Case) -> object:
         return case.given, case.reference, case.image  # all that a report may show
 
-    written, failures = (work(None), []) if found is None else show.go_on(work, found, need)
+    written, failures = (work(None), []) if found is None else terminal.go_on(work, found, need)
     typer.echo(f"the report: {written} ({written.stat().st_size / 1e6:.1f} MB)")
     if open_ == "yes":
         typer.launch(written.resolve().as_uri())
-    show.end_with_unreadable(failures)
+    terminal.end_with_unreadable(failures)

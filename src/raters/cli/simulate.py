@@ -11,7 +11,7 @@ from typer import Option
 
 from raters.cli.import_ import report
 from raters.cli.study_options import OpenStudy, Out, Overwrite, takes_study
-from raters.errors import RatersError
+from raters.core.errors import RatersError
 
 if TYPE_CHECKING:
     from raters.study.study import Study
@@ -66,10 +66,10 @@ def simulate(
 
     raters simulate scenes --raters positive@0.5,negative@0.5 --unmarked unknown -o study/
     """
-    from raters.simulate.drawn import STUDIES
-    from raters.simulate.specs import parse_assign
-    from raters.simulate.study import PIXEL_CM, said_of, write_true_confusion
-    from raters.simulate.study import simulate as make
+    from raters.simulation.drawn import STUDIES
+    from raters.simulation.specs import parse_assign
+    from raters.simulation.study import PIXEL_CM, said_of, write_true_confusion
+    from raters.simulation.study import simulate as make
     from raters.study.backend_files import FilesBackend
     from raters.study.places import Inputs
     from raters.study.write import import_study, refuse_taken
@@ -109,8 +109,8 @@ def simulate(
 
 def _truth(opened: OpenStudy, named: str, number: int, shape: str, seed: int) -> Study:
     """Open the truth, or draw phantoms if it is the name of one."""
-    from raters.simulate.drawn import STUDIES
-    from raters.simulate.phantoms import PHANTOMS, phantom_study
+    from raters.simulation.drawn import STUDIES
+    from raters.simulation.phantoms import PHANTOMS, phantom_study
 
     kind = STUDIES[named][0] if named in STUDIES else named
     if kind not in PHANTOMS:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from typer import Argument, Option
 from typer.models import ArgumentInfo
 
-from raters.errors import RatersError
+from raters.core.errors import RatersError
 
 if TYPE_CHECKING:
     from raters.study.study import Study
@@ -177,7 +177,7 @@ def takes_network(verb: Callable[..., None]) -> Callable[..., None]:
 
     def command(network: str, **given: Any) -> None:  # noqa: ANN401
         if network:
-            from raters.networks.options import allow
+            from raters.learning.networks.options import allow
 
             allow(network)
         verb(**given)
@@ -224,7 +224,7 @@ def named_values(given: list[str]) -> dict[str, Any]:
     """
     import yaml
 
-    from raters.study.plain_yaml import load_value
+    from raters.io.plain_yaml import load_value
 
     options: dict[str, Any] = {}
     for part in given:

@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer import Option
 
-from raters.cli import show
 from raters.cli.study_options import USUAL, OpenStudy, takes_study
-from raters.errors import RatersError, placed
-from raters.wording import printable
+from raters.core.errors import RatersError, placed
+from raters.core.wording import printable
+from raters.views import terminal
 
 if TYPE_CHECKING:
+    from raters.learning.training.model import Model
+    from raters.learning.training.options import Checked
     from raters.study.study import Study
-    from raters.training.model import Model
-    from raters.training.options import Checked
 
 
 def _show_all(context: typer.Context, wanted: bool) -> None:
@@ -76,25 +76,28 @@ def train(
             return
         method, options, notes, checked = _asked(method, config, options, resume and not dry_run)
         refuse_place(out, resume or dry_run, method, {} if dry_run else options)
-        show.say("reading the study")
+        terminal.say("reading the study")
         study = opened()
         for note in notes:
-            show.text(f"note: {note}")
-        show.notes(study.all_notes())
-        show.say("loading torch")
+            terminal.text(f"note: {note}")
+        terminal.notes(study.all_notes())
+        terminal.say("loading torch")
         if dry_run:
-            from raters.training.estimate import estimate
+            from raters.learning.training.estimate import estimate
 
             assert checked is not None
             found = estimate(study, checked)
             facts = found.described().items()
-            show.rows("what would be trained", [{"": k, "found": v} for k, v in facts])
-            show.notes([*found.planned.notes, "nothing was written"])
+            terminal.rows("what would be trained", [{"": k, "found": v} for k, v in facts])
+            terminal.notes([*found.planned.notes, "nothing was written"])
             return
-        from raters.training.fit import fit
+        from raters.learning.training.fit import fit
 
-        tell = None if sys.stderr.isatty() else show.say  # the bar, else one line per epoch
-        how = {"on_plan": lambda planned: show.notes(planned.notes), **({} if checked else options)}
+        tell = None if sys.stderr.isatty() else terminal.say  # the bar, else one line per epoch
+        how = {
+            "on_plan": lambda planned: terminal.notes(planned.notes),
+            **({} if checked else options),
+        }
         with _remembered(out, opened):
             model = fit(study, checked or method, tell, out, resume, **how)
         report(model, out, opened.given, study)
@@ -108,8 +111,8 @@ def _asked(
     A file may not name code to be run.
     """
     from raters.cli.train_options import read_config
-    from raters.networks.options import allowed, is_own
-    from raters.training.options import DEFAULT_METHOD, checked_options
+    from raters.learning.networks.options import allowed, is_own
+    from raters.learning.training.options import DEFAULT_METHOD, checked_options
 
     named, of_file, notes = read_config(config, method) if config else (None, {}, [])
     if is_own(of_file.get("network")) and "network" not in options:
@@ -128,9 +131,9 @@ def _asked(
 
 def refuse_place(out: str, resume: bool, method: str | None, options: dict[str, Any]) -> None:
     """Refuse a folder with other files, one with a run, or a run that was asked otherwise."""
-    from raters.study.results import refuse_locked
-    from raters.training.options import refuse_other_options, refuse_run
-    from raters.training.run import first_process, refuse_foreign
+    from raters.io.results import refuse_locked
+    from raters.learning.training.options import refuse_other_options, refuse_run
+    from raters.learning.training.run import first_process, refuse_foreign
 
     if not out or not first_process():
         return  # the first process may have written already
@@ -164,8 +167,8 @@ def _remembered(out: str, opened: OpenStudy) -> Iterator[None]:
     Also of a new run that is stopped; one that was there keeps what it remembers if it refuses
     this study.
     """
+    from raters.learning.training.run import holds_run
     from raters.study.places import remember_study
-    from raters.training.run import holds_run
 
     before = holds_run(Path(out))
     try:
@@ -185,9 +188,9 @@ def _extend(
     opened: OpenStudy, run: str, out: str, options: dict[str, Any], given: dict[str, Any]
 ) -> None:
     """Add the study's new raters to a run, and write the longer one to a new folder."""
-    from raters.networks.options import allow
+    from raters.learning.networks.options import allow
+    from raters.learning.training.run import refuse_no_model, refuse_used
     from raters.study.places import RUN_FILES, Inputs
-    from raters.training.run import refuse_no_model, refuse_used
 
     for name in (name for name, value in given.items() if value):
         raise RatersError(
@@ -198,15 +201,15 @@ def _extend(
         allow(options.pop("network"))
     refuse_no_model(run)
     refuse_used(out)
-    show.say("reading the study")
+    terminal.say("reading the study")
     study = opened()
     Inputs.of(study).and_of(Inputs.run(run)).refuse(out, RUN_FILES)
-    show.notes(study.all_notes())
-    show.say("loading torch and the model")
-    from raters.training.extend import extend_run
+    terminal.notes(study.all_notes())
+    terminal.say("loading torch and the model")
+    from raters.learning.training.extend import extend_run
 
     with _remembered(out, opened):
-        tell = None if sys.stderr.isatty() else show.say
+        tell = None if sys.stderr.isatty() else terminal.say
         longer, added = extend_run(run, study, out, tell, **options)
     typer.echo(f"added to {run}: {printable(', '.join(added))}")
     report(longer, out, opened.given, study)
@@ -230,7 +233,7 @@ def report(model: Model, out: str, words: dict[str, Any], study: Study) -> None:
     best = next((row for row in model.history if row["epoch"] == model.best_epoch), {})
     named = {"held_out": "held-out loss", "reference": "held-out score by the reference"}
     scores = ("epoch", "loss", "held_out", "reference", "dominance")
-    show.rows("best epoch", [{named.get(k, k): best[k] for k in scores if k in best}])
+    terminal.rows("best epoch", [{named.get(k, k): best[k] for k in scores if k in best}])
     typer.echo(f"\nthe run: {out}")
     typer.echo("next:")
     for line in next_commands(out, words, scored_split(out, study)):
@@ -239,7 +242,7 @@ def report(model: Model, out: str, words: dict[str, Any], study: Study) -> None:
 
 def scored_split(out: str, study: Study) -> str:
     """Name the cases that a run is best scored on: 'test', if there is one, else those held out."""
-    from raters.training.run import read_splits
+    from raters.learning.training.run import read_splits
 
     if "test" in study.index.splits:
         return "test"

@@ -12,11 +12,11 @@ from pydantic.fields import FieldInfo
 from typer import Option
 
 from raters.cli.study_options import as_verb, parameters
-from raters.errors import RatersError, placed
-from raters.fields import default_of, meaning, metavar, parsed, plain_type
-from raters.methods.registry import METHODS, learning_method
-from raters.training.options import DEFAULT_METHOD, TrainingOptions
-from raters.wording import expected_one_of
+from raters.core.errors import RatersError, placed
+from raters.core.wording import expected_one_of
+from raters.learning.methods.fields import default_of, meaning, metavar, parsed, plain_type
+from raters.learning.methods.registry import METHODS, learning_method
+from raters.learning.training.options import DEFAULT_METHOD, TrainingOptions
 
 PREFIX = "set_"  # of the parameters: no name of a verb begins so
 
@@ -167,7 +167,7 @@ def read_config(file: str, method: str | None = None) -> Asked:
         file: The file; no tag in it makes an object.
         method: The method that takes the place of the file's own.
     """
-    from raters.study.plain_yaml import read_yaml
+    from raters.io.plain_yaml import read_yaml
 
     with placed(file=file):
         plain = read_yaml(Path(file), "a YAML file of method, options and training")

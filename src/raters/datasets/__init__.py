@@ -9,6 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from raters.core.errors import RatersError
+from raters.core.wording import expected_one_of
 from raters.datasets import cityscapes
 from raters.datasets.base import Dataset
 from raters.datasets.brats import BRATS2019, QU_BRATS2020, SLICES
@@ -22,9 +24,7 @@ from raters.datasets.lidc import LIDC
 from raters.datasets.lidc_dicom import DICOM
 from raters.datasets.mnist import MASKS, MNIST, NOISY
 from raters.datasets.vessels import CHASE, KINDS, LES_AV
-from raters.errors import RatersError
-from raters.study.paths import refuse_file
-from raters.wording import expected_one_of
+from raters.io.paths import refuse_file
 
 if TYPE_CHECKING:
     from raters.study.study import Study

@@ -12,18 +12,18 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from raters.arrays import Array, Labels
+from raters.core.arrays import Array, Labels
+from raters.core.classes import Classes
+from raters.core.errors import RatersError
+from raters.core.geometry import Geometry
+from raters.core.wording import listing
 from raters.datasets.files import Download
-from raters.errors import RatersError
 from raters.study.backend import ArraysBackend, Backend, LabelRules, RawMask
 from raters.study.backend_files import CaseFiles, FilesBackend
 from raters.study.cases import CaseIndex, name_array
-from raters.study.classes import Classes
 from raters.study.data import ANONYMOUS
-from raters.study.geometry import Geometry
 from raters.study.pattern import natural_key, there
 from raters.study.study import Study
-from raters.wording import listing
 
 if TYPE_CHECKING:
     import pandas as pd

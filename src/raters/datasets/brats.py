@@ -18,15 +18,15 @@ from threading import Lock
 import numpy as np
 from numpy.typing import NDArray
 
-from raters.arrays import Array, Ints
+from raters.core.arrays import Array, Ints
+from raters.core.classes import Classes
+from raters.core.errors import RatersError
+from raters.core.geometry import Geometry, plane
+from raters.core.progress import ordered_map
 from raters.datasets.base import Dataset, Lazy, folders_in, of_all, of_named
-from raters.errors import RatersError
-from raters.progress import ordered_map
 from raters.study.backend import Axes, Image, LabelRules, RawMask
 from raters.study.backend_files import CaseFiles, FilesBackend, refuse_other_grid
 from raters.study.cases import CaseIndex, assign_splits
-from raters.study.classes import Classes
-from raters.study.geometry import Geometry, plane
 from raters.study.study import Study
 
 MODALITIES = ("flair", "t1", "t1ce", "t2")

@@ -9,14 +9,14 @@ from pathlib import Path
 
 import numpy as np
 
+from raters.core.classes import Classes, LabelClass
+from raters.core.geometry import Geometry, plane
+from raters.core.wording import many
 from raters.datasets.base import Dataset, folders_in, grouped, listed, of_all, of_named
 from raters.study.backend import Axes, Image, LabelRules, RawMask
 from raters.study.backend_files import CaseFiles, FilesBackend
 from raters.study.cases import CaseIndex
-from raters.study.classes import Classes, LabelClass
-from raters.study.geometry import Geometry, plane
 from raters.study.study import Study
-from raters.wording import many
 
 
 @dataclass(frozen=True)

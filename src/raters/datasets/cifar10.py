@@ -16,7 +16,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from raters.arrays import Array, Labels
+from raters.core.arrays import Array, Labels
+from raters.core.classes import Classes
+from raters.core.errors import RatersError
 from raters.datasets.base import (
     Dataset,
     Lazy,
@@ -27,12 +29,10 @@ from raters.datasets.base import (
     of_all,
 )
 from raters.datasets.files import Download, load_pickle, load_torch_pickle
-from raters.errors import RatersError
-from raters.simulate.classes import CIFAR_CLASSES as CLASSES
+from raters.simulation.classes import CIFAR_CLASSES as CLASSES
 from raters.study.backend import Backend, LabelRules
 from raters.study.backend_files import CaseFiles, FilesBackend
 from raters.study.cases import CaseIndex
-from raters.study.classes import Classes
 from raters.study.study import Study
 
 RATERS = ("human1", "human2", "human3")

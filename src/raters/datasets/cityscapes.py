@@ -14,16 +14,16 @@ from typing import Any
 
 import numpy as np
 
-from raters.arrays import Array
+from raters.core.arrays import Array
+from raters.core.classes import MISSING, Classes
+from raters.core.whole_numbers import value_counts
 from raters.datasets.base import CodedFiles, Dataset, coded, listed, of_all
-from raters.study import formats
+from raters.io import formats
 from raters.study.annotations import Annotation
 from raters.study.backend import RawMask
 from raters.study.backend_files import CaseFiles
 from raters.study.cases import CaseIndex
-from raters.study.classes import MISSING, Classes
 from raters.study.study import Study
-from raters.study.whole_numbers import value_counts
 
 CLASSES = {
     0: "void", 7: "road", 8: "sidewalk", 11: "building", 12: "wall", 13: "fence", 17: "pole",

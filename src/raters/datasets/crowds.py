@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from raters.arrays import Array, Labels
+from raters.core.arrays import Array, Labels
+from raters.core.classes import Classes
 from raters.datasets.base import Dataset, SourceArrays, class_study, of_all
 from raters.study.cases import CaseIndex
-from raters.study.classes import Classes
 from raters.study.pattern import natural_key
 from raters.study.study import Study
 

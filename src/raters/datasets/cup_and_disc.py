@@ -8,18 +8,18 @@ from pathlib import Path
 
 import numpy as np
 
-from raters.arrays import Array, Flags, Labels
+from raters.core.arrays import Array, Flags, Labels
+from raters.core.classes import Classes
+from raters.core.errors import RatersError
+from raters.core.whole_numbers import value_counts
 from raters.datasets.base import CodedFiles, Dataset, coded, folders_in, listed, of_all
-from raters.errors import RatersError
-from raters.scores.surface import bounding_box
-from raters.study import formats
+from raters.io import formats
+from raters.metrics.surface import bounding_box
 from raters.study.backend import RawMask
 from raters.study.backend_files import CaseFiles
 from raters.study.cases import CaseIndex
-from raters.study.classes import Classes
 from raters.study.pattern import natural_key
 from raters.study.study import Study
-from raters.study.whole_numbers import value_counts
 
 CLASSES = Classes.of(["background", "rim", "cup"])
 BACKGROUND, RIM, CUP = range(3)

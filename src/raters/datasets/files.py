@@ -18,8 +18,8 @@ from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 
-from raters.errors import RatersError
-from raters.progress import track
+from raters.core.errors import RatersError
+from raters.core.progress import track
 
 if TYPE_CHECKING:
     from http.client import HTTPResponse
@@ -206,7 +206,7 @@ def load_pickle(file: IO[bytes], source: str | Path) -> Any:  # noqa: ANN401
         {'a': array([0, 1, 2])}
         >>> load_pickle(io.BytesIO(pickle.dumps(print)), "x")
         Traceback (most recent call last):
-        raters.errors.RatersError: x: not read: found a call of builtins.print, expected numpy ...
+        raters.core.errors.RatersError: x: not read: found a call of builtins.print, expected numpy ...
     """
     try:
         return _Unpickler(file, encoding="latin1").load()

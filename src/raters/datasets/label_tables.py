@@ -7,8 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from raters.core.errors import RatersError
 from raters.datasets.base import Dataset, listed, of_all
-from raters.errors import RatersError
 from raters.study.study import Study
 
 if TYPE_CHECKING:

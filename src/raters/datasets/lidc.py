@@ -8,12 +8,12 @@ from pathlib import Path
 
 import numpy as np
 
-from raters.arrays import Array
+from raters.core.arrays import Array
+from raters.core.classes import Classes, LabelClass
+from raters.core.errors import RatersError
 from raters.datasets.base import Dataset, Form, Lazy, listed, masks_study
-from raters.errors import RatersError
 from raters.study.backend_files import CaseFiles, FilesBackend
 from raters.study.cases import CaseIndex
-from raters.study.classes import Classes, LabelClass
 from raters.study.study import Study
 
 READERS = tuple(f"reader{k}" for k in range(4))

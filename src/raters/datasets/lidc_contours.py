@@ -19,11 +19,11 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from raters.arrays import Array, Floats
+from raters.core.arrays import Array, Floats
+from raters.core.classes import Classes
 from raters.datasets.base import Lazy, masks_study, of_all
 from raters.datasets.lidc import ANONYMOUS, LIDC, READERS
 from raters.study.cases import CaseIndex
-from raters.study.classes import Classes
 from raters.study.study import Study
 
 _TABLES = {

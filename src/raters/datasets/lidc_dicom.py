@@ -20,13 +20,13 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from raters.arrays import Array, Floats, Labels
+from raters.core.arrays import Array, Floats, Labels
+from raters.core.classes import Classes
+from raters.core.geometry import Geometry
 from raters.datasets.base import Lazy, SourceArrays, listed, of_all
 from raters.datasets.lidc import ANONYMOUS, LIDC, READERS
 from raters.datasets.lidc_contours import MARGIN, Nodule, Scan, find_nodules, read_scans
 from raters.study.cases import CaseIndex
-from raters.study.classes import Classes
-from raters.study.geometry import Geometry
 from raters.study.study import Study
 
 SIDE = 180
@@ -196,7 +196,7 @@ class _Crops(SourceArrays):
         return self.folders[self._numbers[self.chosen[case].nodule.scan.number]]
 
     def _read_heights(self, scan: int) -> list[tuple[float, Path]]:
-        from raters.study.formats.dicom import slice_heights
+        from raters.io.formats.dicom import slice_heights
 
         return slice_heights(self.folders[scan])
 
@@ -217,7 +217,7 @@ class _Crops(SourceArrays):
     def _image(self, case: int) -> Array:
         from scipy.ndimage import map_coordinates
 
-        from raters.study import formats
+        from raters.io import formats
 
         crop, file = self.chosen[case], self._file(case)
         volume = formats.read_image(file)
@@ -240,7 +240,7 @@ class _Crops(SourceArrays):
         return masks
 
     def _fused(self, case: int) -> Labels:
-        from raters.fusion.spatial_staple import spatial_staple
+        from raters.fusion._spatial_staple import spatial_staple
 
         return spatial_staple(self._masks[case], 2).labels
 
@@ -264,7 +264,7 @@ def _series(root: Path, scan: Scan, contours: Path) -> Path:
 
     Downloads with descriptive names have `<date-description>/<number-description>/` instead.
     """
-    from raters.study.formats.dicom import series_uid
+    from raters.io.formats.dicom import series_uid
 
     if not scan.series or not scan.study:
         message = f"found no study and series UID of scan {scan.number} in 'scans', expected both"

@@ -11,12 +11,12 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from raters.arrays import Array
+from raters.core.arrays import Array
+from raters.core.classes import Classes
 from raters.datasets.base import Dataset, Lazy, SourceArrays, class_study, masks_study, of_all
 from raters.datasets.files import Download
 from raters.study.backend_files import FilesBackend
 from raters.study.cases import CaseIndex
-from raters.study.classes import Classes
 from raters.study.study import Study
 
 THRESHOLD = 127

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import numpy as np
 
+from raters.core.classes import MISSING, Classes, LabelClass
 from raters.datasets.base import CodedFiles, Dataset, coded, grouped, listed, of_all
-from raters.study import formats
+from raters.io import formats
 from raters.study.backend import LabelRules, RawMask
 from raters.study.backend_files import CaseFiles, FilesBackend
 from raters.study.cases import CaseIndex
-from raters.study.classes import MISSING, Classes, LabelClass
 from raters.study.pattern import natural_key
 from raters.study.study import Study
 

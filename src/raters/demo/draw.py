@@ -7,18 +7,18 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from raters.arrays import Array
+from raters.core.arrays import Array
+from raters.core.classes import MISSING
+from raters.core.errors import RatersError
+from raters.core.progress import track
 from raters.demo.story import PARTS, Story
-from raters.errors import RatersError
-from raters.progress import track
-from raters.simulate.phantoms import phantom_study
-from raters.simulate.shape import generator
-from raters.simulate.specs import parse_raters
-from raters.simulate.study import simulate
-from raters.study import formats
+from raters.io import formats
+from raters.io.paths import refuse_file, written_whole
+from raters.simulation.phantoms import phantom_study
+from raters.simulation.shape import generator
+from raters.simulation.specs import parse_raters
+from raters.simulation.study import simulate
 from raters.study.case import Case
-from raters.study.classes import MISSING
-from raters.study.paths import refuse_file, written_whole
 from raters.study.places import Inputs
 from raters.study.read import read
 from raters.study.study import Study
@@ -137,7 +137,7 @@ def draw_story(story: Story, folder: Path, mnist: str = "", progress: bool = Fal
 
 def _plan(story: Story) -> list[tuple[str, list[str]]]:
     """Return for each image in which split it is and who labels it."""
-    from raters.simulate.specs import assign
+    from raters.simulation.specs import assign
 
     names = [spec.name for spec in parse_raters(story.raters)]
     given = assign(story.train, names, "one", generator(story.seed, "assign"))

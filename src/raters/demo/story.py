@@ -9,8 +9,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from raters.errors import RatersError
-from raters.rows import Row, interval
+from raters.core.errors import RatersError
+from raters.io.rows import Row, interval
 
 MASKS = "masks/{rater}/{split}/{case}.png"
 FILES = (MASKS, "--images", "images/{split}/{case}.png", "--reference", "truth/{split}/{case}.png")

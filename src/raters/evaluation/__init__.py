@@ -2,6 +2,6 @@
 
 from raters.evaluation.evaluate import evaluate
 from raters.evaluation.result import Comparison, Evaluation
-from raters.evaluation.runs import compare_runs
+from raters.learning.evaluation.runs import compare_runs
 
 __all__ = ["Comparison", "Evaluation", "compare_runs", "evaluate"]

@@ -14,21 +14,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from raters.arrays import Array, Floats
+from raters.core.arrays import Array, Floats
+from raters.core.classes import MISSING
 from raters.evaluation.masks import ALL, OF_SAMPLES, Variability, as_one, is_drawn, mask_rows
-from raters.prediction.prediction import Prediction
-from raters.rows import Row
-from raters.scores.calibration import (
+from raters.evaluation.prediction import Prediction
+from raters.io.rows import Row
+from raters.metrics.calibration import (
     LEAST,
     at_labels,
     brier,
     joint_log_likelihood,
     reliability_sums,
 )
-from raters.scores.cut import cut_labels
-from raters.scores.overlap import dice_from_counts, merged_counts, pair_counts
+from raters.metrics.cut import cut_labels
+from raters.metrics.overlap import dice_from_counts, merged_counts, pair_counts
 from raters.study.case import Case
-from raters.study.classes import MISSING
 from raters.study.study import Study
 
 REFERENCE = "reference"
@@ -254,14 +254,14 @@ class CaseScores:
         """Return the mean square error of the matrices of a case; None if it is not known.
 
         The rows of the true class at each pixel are compared, classes weighing alike
-        (`raters.confusion.root_mean_square`). Only a study that still draws its raters knows their
+        (`raters.metrics.confusion.root_mean_square`). Only a study that still draws its raters knows their
         matrices, not one that was written to files.
         """
         study, reference = self._of.study, self.case.reference
         if self._matrices is None or not hasattr(study.backend, "true_confusion"):
             return None
-        from raters.confusion import root_mean_square
-        from raters.simulate.study import true_confusion
+        from raters.metrics.confusion import root_mean_square
+        from raters.simulation.study import true_confusion
 
         true = true_confusion(study, self.case.id)[self._places]
         if not self._of.masks:

@@ -10,28 +10,28 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from raters.errors import RatersError, enough_memory
+from raters.core.classes import MISSING, Classes
+from raters.core.errors import RatersError, enough_memory
+from raters.core.progress import ordered_map, track
+from raters.core.whole_numbers import at_least
+from raters.core.wording import expected_one_of
 from raters.evaluation.case import REFERENCE, CaseScores, Scoring, Unions
 from raters.evaluation.masks import ALL
 from raters.evaluation.result import Evaluation
 from raters.evaluation.sources import Bands, PredictedArrays, PredictedMasks, Stream, read_classes
 from raters.evaluation.tables import Sums, entry, fill
-from raters.networks.options import Own
-from raters.progress import ordered_map, track
-from raters.rows import Row, known
-from raters.scores.bootstrap import LEAST_GROUPS, interval
-from raters.scores.chosen_cut import CutGiven
-from raters.scores.cut import cuts_of
-from raters.scores.overlap import balanced_accuracy
+from raters.io.rows import Row, known
+from raters.learning.networks.options import Own
+from raters.learning.training.run import CONFIG
+from raters.metrics.bootstrap import LEAST_GROUPS, interval
+from raters.metrics.chosen_cut import CutGiven
+from raters.metrics.cut import cuts_of
+from raters.metrics.overlap import balanced_accuracy
 from raters.study.case import Case
-from raters.study.classes import MISSING, Classes
 from raters.study.places import Inputs
 from raters.study.read import study_of
 from raters.study.study import Study
 from raters.study.study_file import STUDY_FILE
-from raters.study.whole_numbers import at_least
-from raters.training.run import CONFIG
-from raters.wording import expected_one_of
 
 SAMPLES = 16
 """Samples that are drawn for each case, of methods that have them (as in Kohl et al., 2018)."""
@@ -59,7 +59,7 @@ def evaluate(
 
     Masks: Dice, IoU, HD95 and the average surface distance in mm (pixels where the spacing is
     unknown) and the difference of volumes (positive where the prediction is larger), for each
-    case, foreground class, their mean, and unions of classes (`raters.scores.conventions` states
+    case, foreground class, their mean, and unions of classes (`raters.metrics.conventions` states
     what empty masks score). Soft Dice compares with the mean label of raters. Samples have their
     energy distance from the raters, matched Dice and best Dice. Class labels: accuracy and
     balanced accuracy. Probabilities: calibration as well. Trained models: also how likely they make
@@ -114,8 +114,8 @@ def evaluate(
     study, samples = study_of(study), at_least(0, samples, "samples")
     cut = cut.tolist() if hasattr(cut, "tolist") else cut
     if is_run(predictions):
-        from raters.evaluation.runs import score_runs
-        from raters.networks.options import allowing
+        from raters.learning.evaluation.runs import score_runs
+        from raters.learning.networks.options import allowing
 
         options: dict[str, Any] = {"surfaces": surfaces, "samples": samples, "seed": seed}
         options |= {"raters": raters, "unions": unions, "cut": cut, "progress": progress}

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from raters.arrays import Array, Floats
-from raters.rows import Row
-from raters.scores.conventions import spacing_of
-from raters.scores.overlap import (
+from raters.core.arrays import Array, Floats
+from raters.core.classes import MISSING
+from raters.io.rows import Row
+from raters.metrics.conventions import spacing_of
+from raters.metrics.overlap import (
     dice_from_counts,
     iou_from_counts,
     merged_counts,
@@ -21,15 +22,14 @@ from raters.scores.overlap import (
     soft_dice_from_counts,
     volume_from_counts,
 )
-from raters.scores.samples import (
+from raters.metrics.samples import (
     best_mean,
     energy_from_distances,
     matched_mean,
     overlap_from_sizes,
     overlap_sizes,
 )
-from raters.scores.surface import SurfaceDistances, surface_distances, surface_distances_by_class
-from raters.study.classes import MISSING
+from raters.metrics.surface import SurfaceDistances, surface_distances, surface_distances_by_class
 
 if TYPE_CHECKING:
     from raters.evaluation.case import Scoring

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from raters.errors import RatersError, one_of
+from raters.core.errors import RatersError, one_of
+from raters.core.wording import ALL_RATERS, many
 from raters.evaluation.case import REFERENCE
-from raters.rows import Row, html, write_csv, write_json
+from raters.io.rows import Row, html, write_csv, write_json
 from raters.study.places import Inputs
-from raters.wording import ALL_RATERS, many
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -11,18 +11,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from raters.errors import RatersError, placed
+from raters.core.classes import MISSING
+from raters.core.errors import RatersError, placed
+from raters.core.whole_numbers import value_counts
+from raters.core.wording import listing
 from raters.evaluation.case import Drawn
-from raters.prediction.prediction import SAMPLE, Prediction
-from raters.scores.calibration import check_probabilities
-from raters.scores.conventions import label_array
-from raters.study import formats
-from raters.study.backend import LabelRules
-from raters.study.backend_files import CaseFiles, FilesBackend, refuse_other_grid
-from raters.study.case import Case
-from raters.study.classes import MISSING
-from raters.study.foreign import array_of
-from raters.study.paths import (
+from raters.evaluation.prediction import SAMPLE, Prediction
+from raters.io import formats
+from raters.io.paths import (
     CONFIDENCE_FOLDER,
     CONFUSION_FOLDER,
     ENTROPY_FOLDER,
@@ -32,13 +28,17 @@ from raters.study.paths import (
     case_path,
     map_folder,
 )
+from raters.io.table_files import CellRules, open_table, reading
+from raters.metrics.calibration import check_probabilities
+from raters.metrics.conventions import label_array
+from raters.study.backend import LabelRules
+from raters.study.backend_files import CaseFiles, FilesBackend, refuse_other_grid
+from raters.study.case import Case
+from raters.study.foreign import array_of
 from raters.study.pattern import Pattern, is_pattern, there
 from raters.study.study import Study
 from raters.study.study_file import files_below
-from raters.study.table_files import CellRules, open_table, reading
 from raters.study.table_study import labels_of_tasks
-from raters.study.whole_numbers import value_counts
-from raters.wording import listing
 
 Bands = Iterator[Prediction | Drawn] | RatersError
 Stream = Iterator[tuple["Case", Bands]]

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from raters.arrays import Floats
+from raters.core.arrays import Floats
 from raters.evaluation.case import (
     BINS,
     CALIBRATION,
@@ -19,9 +19,9 @@ from raters.evaluation.case import (
 )
 from raters.evaluation.masks import ALL, OF_SAMPLES, score_names
 from raters.evaluation.result import CaseVectors, Evaluation
-from raters.rows import Row, known
-from raters.scores.bootstrap import GroupBootstrap, Interval, OfSums, interval, mean_sums, ratio
-from raters.scores.calibration import calibration_error_from_sums
+from raters.io.rows import Row, known
+from raters.metrics.bootstrap import GroupBootstrap, Interval, OfSums, interval, mean_sums, ratio
+from raters.metrics.calibration import calibration_error_from_sums
 
 FORMS = ("joint", "marginal", "as the truth")
 HALF = "half"
@@ -123,7 +123,7 @@ def summarise(rows: Sequence[Row], scores: Sequence[str], order: Sequence[str]) 
 
     The interval of a score is a 95 % bootstrap over groups; few groups have none.
     `undefined` cases have no voxel that both label: they have no score and are left out. Where
-    neither has a class, `dice` is 1 as `raters.scores.conventions` states; `dice_drawn` leaves
+    neither has a class, `dice` is 1 as `raters.metrics.conventions` states; `dice_drawn` leaves
     these out, as `raters.agree` does.
     """
     summary, parts = [], _grouped(rows, "against", "class")

@@ -17,18 +17,18 @@ from raters.fusion.methods import options_class, options_of
 from raters.rooms import Room
 
 if TYPE_CHECKING:
-    from raters.fusion.consensus import Consensus as Consensus
-    from raters.fusion.dawid_skene import dawid_skene as dawid_skene
-    from raters.fusion.dawid_skene import one_coin as one_coin
-    from raters.fusion.grabcut import grabcut as grabcut
-    from raters.fusion.hierarchical import hierarchical as hierarchical
-    from raters.fusion.lazy_snapping import lazy_snapping as lazy_snapping
+    from raters.consensus.consensus import Consensus as Consensus
+    from raters.fusion._dawid_skene import dawid_skene as dawid_skene
+    from raters.fusion._dawid_skene import one_coin as one_coin
+    from raters.fusion._grabcut import grabcut as grabcut
+    from raters.fusion._hierarchical import hierarchical as hierarchical
+    from raters.fusion._lazy_snapping import lazy_snapping as lazy_snapping
+    from raters.fusion._simple import simple as simple
+    from raters.fusion._spatial_staple import spatial_staple as spatial_staple
+    from raters.fusion._staple import staple as staple
+    from raters.fusion._vote import mean as mean
+    from raters.fusion._vote import vote as vote
     from raters.fusion.result import Fusion as Fusion
-    from raters.fusion.simple import simple as simple
-    from raters.fusion.spatial_staple import spatial_staple as spatial_staple
-    from raters.fusion.staple import staple as staple
-    from raters.fusion.vote import mean as mean
-    from raters.fusion.vote import vote as vote
 
     # As keyword arguments of the functions, for completion; checked when they are used.
     VoteOptions, MeanOptions = options_of(vote), options_of(mean)

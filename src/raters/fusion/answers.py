@@ -16,15 +16,15 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import ArrayLike
 
-from raters.arrays import Floats, Ints, Labels
-from raters.errors import RatersError
+from raters.core.arrays import Floats, Ints, Labels
+from raters.core.classes import MISSING
+from raters.core.errors import RatersError
 from raters.fusion.columns import Answers, answers_of, in_stretches, vote_shares, votes_of
 from raters.fusion.em import iterate, on_grid, start_matrices, total_of
 from raters.fusion.kernels import answers_pass, count_answers
 from raters.fusion.result import Fusion
 from raters.fusion.starts import Solution, Starts, choose, guesses, kinds_of
-from raters.rows import Row
-from raters.study.classes import MISSING
+from raters.io.rows import Row
 from raters.study.triplets import Triplets
 
 FLOOR = 1e-10

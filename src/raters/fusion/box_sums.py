@@ -25,7 +25,7 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from raters.arrays import Array, Floats, Ints, Labels
+from raters.core.arrays import Array, Floats, Ints, Labels
 
 _MANTISSA, _FINEST = 52, 32
 _LEAST_LOG = -700.0

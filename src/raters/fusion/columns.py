@@ -18,13 +18,13 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from raters.arrays import Array, Flags, Floats, Ints, Labels
-from raters.errors import RatersError
+from raters.core.arrays import Array, Flags, Floats, Ints, Labels
+from raters.core.classes import MISSING
+from raters.core.errors import RatersError
+from raters.core.whole_numbers import at_least
 from raters.fusion.kernels import collect, encode, expand
-from raters.scores.conventions import label_array
-from raters.study.classes import MISSING
+from raters.metrics.conventions import label_array
 from raters.study.triplets import Triplets, in_task_order
-from raters.study.whole_numbers import at_least
 
 _BLOCK = 1 << 16
 _HASH = 0x100000001B3  # a prime, as in FNV

@@ -16,7 +16,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from raters.arrays import Floats
+from raters.core.arrays import Floats
 from raters.fusion.columns import Columns, in_stretches
 from raters.fusion.kernels import em_pass, posterior_pass
 

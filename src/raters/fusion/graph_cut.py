@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from raters.arrays import Array, Flags, Floats, Ints
+from raters.core.arrays import Array, Flags, Floats, Ints
 
 _LARGEST = 1 << 30  # scipy's capacities are 32-bit integers, and so are their sums
 _SWEEPS = 20

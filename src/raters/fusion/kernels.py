@@ -14,7 +14,7 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from raters.arrays import Array, Floats, Ints
+from raters.core.arrays import Array, Floats, Ints
 
 if TYPE_CHECKING:
     from raters.fusion.columns import Answers

@@ -6,10 +6,10 @@ import warnings
 
 import numpy as np
 
-from raters.arrays import Array, Floats, Labels
+from raters.core.arrays import Array, Floats, Labels
+from raters.core.classes import MISSING
+from raters.fusion._vote import vote
 from raters.fusion.result import Fusion
-from raters.fusion.vote import vote
-from raters.study.classes import MISSING
 
 
 def marks_of(labels: Array, num_classes: int) -> Labels:

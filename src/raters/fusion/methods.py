@@ -26,8 +26,8 @@ from typing import (
     overload,
 )
 
-from raters.errors import RatersError, one_of
-from raters.wording import expected_one_of, listing
+from raters.core.errors import RatersError, one_of
+from raters.core.wording import expected_one_of, listing
 
 if TYPE_CHECKING:
     from raters.fusion.result import Fusion
@@ -64,7 +64,7 @@ class Method:
         masks: Where the function for masks is, `module:name`; None if there is none.
         table: Where the function for tables is; None if there is none.
         pooled: Where the class is that fits all cases of masks together, as
-            `raters.fusion.pooled.PooledStaple` does; None if there is none.
+            `raters.consensus.pooled.PooledStaple` does; None if there is none.
         fixed: Options of the function for masks that make the method what it is.
         errors: The model that standard errors rest on: 'rows' (one matrix per rater), 'coin' (one
             accuracy per rater), 'draws' (the posterior of `hierarchical`); None for a method
@@ -236,25 +236,25 @@ def options_class(name: str) -> str:
     return "".join(part.capitalize() for part in name.split("-")) + "Options"
 
 
-_POOLED = "raters.fusion.pooled:PooledStaple"
+_POOLED = "raters.consensus.pooled:PooledStaple"
 
 METHODS: dict[str, Method] = {
     "vote": Method(
         "majority vote",
-        "raters.fusion.vote:vote",
-        "raters.fusion.vote:vote_table",
+        "raters.fusion._vote:vote",
+        "raters.fusion._vote:vote_table",
         when="a first baseline, and hard to beat where most raters are right at most pixels",
     ),
     "mean": Method(
         "mean label (soft)",
-        "raters.fusion.vote:mean",
-        "raters.fusion.vote:mean_table",
+        "raters.fusion._vote:mean",
+        "raters.fusion._vote:mean_table",
         compares=False,
         when="if probabilities should show how many raters agree",
     ),
     "staple": Method(
         "one matrix per rater, EM",
-        "raters.fusion.staple:staple",
+        "raters.fusion._staple:staple",
         pooled=_POOLED,
         errors="rows",
         matrices=True,
@@ -262,8 +262,8 @@ METHODS: dict[str, Method] = {
     ),
     "dawid-skene": Method(
         "STAPLE with the class prior estimated; tables",
-        "raters.fusion.staple:staple",
-        "raters.fusion.dawid_skene:dawid_skene",
+        "raters.fusion._staple:staple",
+        "raters.fusion._dawid_skene:dawid_skene",
         pooled=_POOLED,
         fixed={"estimate_prior": True},
         errors="rows",
@@ -272,38 +272,38 @@ METHODS: dict[str, Method] = {
     ),
     "one-coin": Method(
         "one accuracy per rater; tables",
-        table="raters.fusion.dawid_skene:one_coin",
+        table="raters.fusion._dawid_skene:one_coin",
         errors="coin",
         when="a table where errors are alike for all classes, or with too few labels for matrices",
     ),
     "hierarchical": Method(
         "matrices drawn to what raters have in common; tables",
-        table="raters.fusion.hierarchical:hierarchical",
+        table="raters.fusion._hierarchical:hierarchical",
         errors="draws",
         when="a table with few labels per rater, or where you cannot tell which to take",
     ),
     "spatial-staple": Method(
         "matrices that vary over the image",
-        "raters.fusion.spatial_staple:spatial_staple",
+        "raters.fusion._spatial_staple:spatial_staple",
         slow=True,
         matrices=True,
         when="masks by four raters or more whose skill differs over the image",
     ),
     "simple": Method(
         "votes by performance, the worst left out",
-        "raters.fusion.simple:simple",
+        "raters.fusion._simple:simple",
         when="masks by many raters or atlases, some of them useless",
     ),
     "grabcut": Method(
         "masks from marks and images, by mixtures of colours",
-        "raters.fusion.grabcut:grabcut",
+        "raters.fusion._grabcut:grabcut",
         slow=True,
         images=True,
         when="marks or boxes instead of masks, and images where colours tell objects apart",
     ),
     "lazy-snapping": Method(
         "masks from marks and images, by superpixels",
-        "raters.fusion.lazy_snapping:lazy_snapping",
+        "raters.fusion._lazy_snapping:lazy_snapping",
         slow=True,
         images=True,
         when="marks of objects and background instead of masks, and images",

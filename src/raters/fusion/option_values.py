@@ -1,7 +1,7 @@
 """Which values an option of a fusion method can have, by the type that its function asks for.
 
 pydantic decides. Its errors name one thing that is wrong, which suits classes of options, where
-each field has a description (`raters.wording.worded`); here all that an option asks for is said.
+each field has a description (`raters.core.wording.worded`); here all that an option asks for is said.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from annotated_types import Ge
 from pydantic import ConfigDict, PlainValidator, TypeAdapter, ValidationError, WithJsonSchema
 from pydantic.errors import PydanticUserError
 
-from raters.arrays import Array
-from raters.errors import RatersError
+from raters.core.arrays import Array
+from raters.core.errors import RatersError
 
 
 def _numbers_from_0(value: object) -> object:
@@ -55,7 +55,7 @@ def refuse_value(name: str, value: object, asked: Any) -> None:  # noqa: ANN401
         >>> refuse_value("max_iter", 5, Count)
         >>> refuse_value("max_iter", 0, Count)
         Traceback (most recent call last):
-        raters.errors.RatersError: found max_iter=0, expected a whole number from 1 on
+        raters.core.errors.RatersError: found max_iter=0, expected a whole number from 1 on
     """
     try:
         adapter = TypeAdapter(asked, config=ConfigDict(strict=True, allow_inf_nan=False))

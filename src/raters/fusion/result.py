@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from raters.arrays import Array, Floats, Labels
-from raters.rows import Row
-from raters.wording import many
+from raters.core.arrays import Array, Floats, Labels
+from raters.core.wording import many
+from raters.io.rows import Row
 
 if TYPE_CHECKING:
     from raters.fusion.skill_levels import Prior

@@ -26,7 +26,7 @@ from dataclasses import dataclass, replace
 import numba
 import numpy as np
 
-from raters.arrays import Flags, Floats
+from raters.core.arrays import Flags, Floats
 
 LEVELS = np.arange(-4.0, 5.0)
 """Levels of skill, in log odds of being right."""

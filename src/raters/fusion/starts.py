@@ -2,7 +2,7 @@
 
 The likelihood of labels has several maxima, and EM climbs the one that it starts below. So it is
 started from several guesses of the truth, and of the solutions whose raters are right more often
-than wrong (column dominance, `raters.confusion.matrices`) the most likely is kept.
+than wrong (column dominance, `raters.metrics.confusion.matrices`) the most likely is kept.
 
     vote     the class that most raters say
     mean     the share of raters who say each class
@@ -22,9 +22,9 @@ from typing import Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from raters.arrays import Array, Floats, Labels
-from raters.confusion.matrices import dominance_margin
-from raters.errors import RatersError
+from raters.core.arrays import Array, Floats, Labels
+from raters.core.classes import MISSING
+from raters.core.errors import RatersError
 from raters.fusion.columns import Columns, shares_of
 from raters.fusion.em import (
     EMOptions,
@@ -36,8 +36,8 @@ from raters.fusion.em import (
     run_em,
     start_matrices,
 )
-from raters.rows import Row
-from raters.study.classes import MISSING
+from raters.io.rows import Row
+from raters.metrics.confusion.matrices import dominance_margin
 
 Starts = str | Sequence[str]
 S = TypeVar("S")

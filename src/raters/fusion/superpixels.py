@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from raters.arrays import Array, Flags, Floats, Ints, Labels
-from raters.study.classes import MISSING
+from raters.core.arrays import Array, Flags, Floats, Ints, Labels
+from raters.core.classes import MISSING
 
 SUPERPIXELS = 2000
 """Superpixels of an image, by default; fewer where they would have less than `SMALLEST` pixels."""

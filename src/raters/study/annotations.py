@@ -7,10 +7,10 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from raters.arrays import Labels
-from raters.errors import RatersError
-from raters.study.classes import MISSING
-from raters.wording import expected_one_of, listing
+from raters.core.arrays import Labels
+from raters.core.classes import MISSING
+from raters.core.errors import RatersError
+from raters.core.wording import expected_one_of, listing
 
 Annotation = Literal["mask", "positive", "negative", "scribble", "box"]
 """What a rater's labels mean.
@@ -165,7 +165,7 @@ def refuse_complementary(
     Example:
         >>> refuse_complementary({"ben": "negative"}, ["background", "car", "road"], "staple")
         Traceback (most recent call last):
-        raters.errors.RatersError: found negative drawings of 2 classes by 'ben', expected ...
+        raters.core.errors.RatersError: found negative drawings of 2 classes by 'ben', expected ...
     """
     found = complementary(annotations, len(classes))
     if not found:
@@ -204,7 +204,7 @@ def refuse_one_class(
         >>> names = ["background", "tumour"]
         >>> refuse_one_class([False, True], names, {"ann": "positive"}, "unknown")
         Traceback (most recent call last):
-        raters.errors.RatersError: found nothing but 'tumour' in the labels to train on (...
+        raters.core.errors.RatersError: found nothing but 'tumour' in the labels to train on (...
     """
     drawn = told(annotations, unmarked, classes)
     if not drawn or sum(said) != 1 or complementary(annotations, len(classes)):
@@ -286,7 +286,7 @@ def checked(
         {'ann': 'positive'}
         >>> checked({"ann": "sketch"}, ["ann", "ben"])
         Traceback (most recent call last):
-        raters.errors.RatersError: found the annotation 'sketch' of rater 'ann', expected one of ...
+        raters.core.errors.RatersError: found the annotation 'sketch' of rater 'ann', expected one of ...
     """
     found: dict[str, Annotation] = {}
     for rater, name in given.items():
@@ -363,7 +363,7 @@ def refuse_no_box(labels: Labels, classes: Sequence[str]) -> None:
     Example:
         >>> refuse_no_box(np.array([[1, 1], [0, 1]]), ["background", "car"])
         Traceback (most recent call last):
-        raters.errors.RatersError: found 3 of 4 pixels of a box of 'car' filled (rows 0 to 1, ...
+        raters.core.errors.RatersError: found 3 of 4 pixels of a box of 'car' filled (rows 0 to 1, ...
     """
     from scipy.ndimage import find_objects, label
 

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from raters.arrays import Array
-from raters.errors import RatersError
-from raters.study.classes import MISSING, Classes, named_values
-from raters.study.geometry import Geometry
+from raters.core.arrays import Array
+from raters.core.classes import MISSING, Classes, named_values
+from raters.core.errors import RatersError
+from raters.core.geometry import Geometry
+from raters.core.whole_numbers import MOST_VALUES, value_counts
+from raters.core.wording import first_repeated
 from raters.study.triplets import TableBackend, Triplets
-from raters.study.whole_numbers import MOST_VALUES, value_counts
-from raters.wording import first_repeated
 
 if TYPE_CHECKING:
     from raters.study.data import Kind

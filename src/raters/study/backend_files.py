@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from raters.arrays import Flags, Ints
-from raters.errors import RatersError, placed
-from raters.study import formats
+from raters.core.arrays import Flags, Ints
+from raters.core.classes import MISSING, Classes, named_values
+from raters.core.errors import RatersError, placed
+from raters.core.geometry import Geometry, Header, Volume, difference
+from raters.core.whole_numbers import value_counts, whole_numbers
+from raters.io import formats
 from raters.study.backend import Axes, Image, LabelRules, RawMask
-from raters.study.classes import MISSING, Classes, named_values
-from raters.study.geometry import Geometry, Header, Volume, difference
-from raters.study.whole_numbers import value_counts, whole_numbers
 
 if TYPE_CHECKING:
     from raters.study.scan import MaskFacts

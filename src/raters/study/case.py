@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from raters.arrays import Array, Labels
-from raters.errors import RatersError, enough_memory, placed
+from raters.core.arrays import Array, Labels
+from raters.core.classes import MISSING
+from raters.core.errors import RatersError, enough_memory, placed
+from raters.core.geometry import Geometry, can_resample, difference, resample_nearest
 from raters.study.annotations import absent_is_empty, reading
 from raters.study.backend import Image, RawMask
 from raters.study.backend_files import refuse_other_grid
-from raters.study.classes import MISSING
-from raters.study.geometry import Geometry, can_resample, difference, resample_nearest
 from raters.study.scan import MaskFacts, facts_of
 from raters.study.triplets import CaseAnswers
 

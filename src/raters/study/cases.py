@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from raters.arrays import Flags
-from raters.errors import RatersError
-from raters.wording import expected_one_of, many
+from raters.core.arrays import Flags
+from raters.core.errors import RatersError
+from raters.core.wording import expected_one_of, many
 
 Names = NDArray[np.object_]
 

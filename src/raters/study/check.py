@@ -10,21 +10,21 @@ from typing import Any
 
 import numpy as np
 
-from raters.arrays import Array, Labels
-from raters.errors import RatersError
-from raters.progress import ordered_map, track
+from raters.core.arrays import Array, Labels
+from raters.core.classes import MISSING, Classes
+from raters.core.errors import RatersError
+from raters.core.progress import ordered_map, track
+from raters.core.wording import listing, many
 from raters.study import check_report as hints
 from raters.study.annotations import reading
 from raters.study.backend_files import FilesBackend, add_names
 from raters.study.case import Case
 from raters.study.check_case import CaseScan, UnmarkedValues, labelled_values, scan_case
 from raters.study.check_report import CheckReport, Problem
-from raters.study.classes import MISSING, Classes
 from raters.study.read import study_of
 from raters.study.study import Study
 from raters.study.study_file import sum_errors
 from raters.study.triplets import TableBackend
-from raters.wording import listing, many
 
 
 def check(study: Study | Any, progress: bool = False) -> CheckReport:  # noqa: ANN401

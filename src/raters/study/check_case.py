@@ -11,16 +11,16 @@ from itertools import product
 
 import numpy as np
 
-from raters.arrays import Array
-from raters.errors import RatersError, enough_memory
+from raters.core.arrays import Array
+from raters.core.classes import MISSING
+from raters.core.errors import RatersError, enough_memory
+from raters.core.geometry import Geometry
+from raters.core.whole_numbers import refuse_grey, value_counts
+from raters.core.wording import many
 from raters.study.annotations import Annotation, says_rest
 from raters.study.case import Case
 from raters.study.check_report import Problem
-from raters.study.classes import MISSING
-from raters.study.geometry import Geometry
 from raters.study.study import Study
-from raters.study.whole_numbers import refuse_grey, value_counts
-from raters.wording import many
 
 
 @dataclass(frozen=True)

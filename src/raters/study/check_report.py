@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from raters.errors import RatersError
-from raters.rows import html
+from raters.core.classes import Classes
+from raters.core.errors import RatersError
+from raters.core.wording import many
+from raters.io.rows import html
 from raters.study.annotations import Annotation, complementary
-from raters.study.classes import Classes
 from raters.study.study import Study
 from raters.study.triplets import Triplets
-from raters.wording import many
 
 _LIKE_MISSING = {"na", "n/a", "nan", "null", "?", "-"}
 _FEWEST_NAMES = 5

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from raters.arrays import Array, Labels
-from raters.errors import RatersError
+from raters.core.arrays import Array, Labels
+from raters.core.classes import MISSING, Classes
+from raters.core.errors import RatersError
 from raters.study import annotations as kinds
 from raters.study.annotations import UNMARKED, Annotation, Unmarked
 from raters.study.backend import Backend, LabelRules
 from raters.study.cases import CaseIndex
-from raters.study.classes import MISSING, Classes
 
 if TYPE_CHECKING:
     from raters.study.backend_files import FilesBackend

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
 
-from raters.errors import RatersError, placed
-from raters.rows import read_cells
-from raters.study import formats
+from raters.core.errors import RatersError, placed
+from raters.io import formats
+from raters.io.rows import read_cells
 from raters.study.annotations import Annotation, known_annotation, names_by_kind
 from raters.study.backend_files import CaseFiles
 from raters.study.cases import CaseIndex

@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from raters.arrays import Array, Floats
-from raters.errors import RatersError
+from raters.core.arrays import Array, Floats
+from raters.core.classes import MISSING
+from raters.core.errors import RatersError
+from raters.core.geometry import Geometry, Volume
+from raters.core.whole_numbers import whole_numbers
 from raters.study.backend_files import refuse_other_grid
-from raters.study.classes import MISSING
-from raters.study.geometry import Geometry, Volume
-from raters.study.whole_numbers import whole_numbers
 
 Given = Any
 """What a user gives: an array or an image of any library, or a sequence of them."""
@@ -79,7 +79,7 @@ def array_of(thing: Any) -> Array:  # noqa: ANN401
         (1, 2)
         >>> array_of({"a": 1})
         Traceback (most recent call last):
-        raters.errors.RatersError: found dict, expected an array of numbers or an image
+        raters.core.errors.RatersError: found dict, expected an array of numbers or an image
     """
     if is_image(thing):
         return volume_of(thing).array
@@ -127,8 +127,8 @@ def _named(thing: object) -> str:
 
 
 def _of_simpleitk(image: Any) -> Volume:  # noqa: ANN401
-    from raters.study import geometry
-    from raters.study.formats import itk
+    from raters.core import geometry
+    from raters.io.formats import itk
 
     dims = image.GetDimension()
     if dims not in (2, 3):
@@ -138,7 +138,7 @@ def _of_simpleitk(image: Any) -> Volume:  # noqa: ANN401
 
 
 def _of_nibabel(image: Any) -> Volume:  # noqa: ANN401
-    from raters.study import geometry
+    from raters.core import geometry
 
     array = np.asanyarray(image.dataobj)
     space = array.shape[:3]

@@ -9,12 +9,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from raters.errors import RatersError
+from raters.core.errors import RatersError
+from raters.core.wording import expected_one_of, listing
 from raters.study.pattern import is_pattern
 from raters.study.study import Study
 from raters.study.study_file import CASES_FILE
 from raters.study.table_study import USUAL, read_texts
-from raters.wording import expected_one_of, listing
 
 LISTED = "listed"
 """The order in which the study lists its cases."""

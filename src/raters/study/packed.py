@@ -11,12 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from raters.arrays import Array
-from raters.errors import RatersError
+from raters.core.arrays import Array
+from raters.core.classes import MISSING
+from raters.core.errors import RatersError
+from raters.io.formats.npy import write_header
+from raters.io.paths import naming, refuse_special, written_whole
 from raters.study.backend import ArraysBackend
-from raters.study.classes import MISSING
-from raters.study.formats.npy import write_header
-from raters.study.paths import naming, refuse_special, written_whole
 from raters.study.study import Study
 from raters.study.study_file import PART, CaseArrays, StudyFile, Writer
 

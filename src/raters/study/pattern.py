@@ -17,9 +17,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from raters.errors import RatersError
-from raters.study import formats
-from raters.wording import listing
+from raters.core.errors import RatersError
+from raters.core.wording import listing
+from raters.io import formats
 
 _BESIDE = {
     "--images": ("images", "image", "imgs", "img"),

@@ -20,13 +20,13 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import BaseModel, ConfigDict
 
-from raters.errors import RatersError
+from raters.core.errors import RatersError
+from raters.io.paths import case_path, refuse_file
+from raters.io.plain_yaml import read_plain_yaml, write_yaml
+from raters.io.results import LOCK_FILE
 from raters.study.annotations import Annotation, Unmarked
 from raters.study.backend import Absent, Overlap, Resample
-from raters.study.paths import case_path, refuse_file
 from raters.study.pattern import Pattern, is_pattern
-from raters.study.plain_yaml import read_plain_yaml, write_yaml
-from raters.study.results import LOCK_FILE
 
 if TYPE_CHECKING:
     from raters.study.study import Study
@@ -55,7 +55,7 @@ class Inputs:
         >>> inputs.refuse(folder / "consensus", stems=["c1"])
         >>> inputs.refuse(folder / "masks/consensus", stems=["c1"])
         Traceback (most recent call last):
-        raters.errors.RatersError: ...: found a folder to write to whose files ...
+        raters.core.errors.RatersError: ...: found a folder to write to whose files ...
     """
 
     files: tuple[Path, ...] = ()

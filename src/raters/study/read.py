@@ -11,21 +11,21 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from raters.errors import RatersError
+from raters.core.classes import Classes
+from raters.core.errors import RatersError
+from raters.core.wording import many
+from raters.io.paths import refuse_special
+from raters.io.results import JOURNAL_FILE
+from raters.io.table_files import Missing
 from raters.study import files_index, study_file
 from raters.study.annotations import usual_unmarked
 from raters.study.backend import Absent, LabelRules, Overlap, Resample
 from raters.study.backend_files import FilesBackend
-from raters.study.classes import Classes
 from raters.study.data import ANONYMOUS
 from raters.study.foreign import library_class
-from raters.study.paths import refuse_special
 from raters.study.pattern import Pattern, is_pattern
-from raters.study.results import JOURNAL_FILE
 from raters.study.study import Study
 from raters.study.study_file import CASES_FILE, STUDY_FILE
-from raters.study.table_files import Missing
-from raters.wording import many
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -162,7 +162,7 @@ def study_of(given: Any) -> Study:  # noqa: ANN401
         Study(segmentation, 2 cases, 3 raters, 2 classes)
         >>> study_of(3)
         Traceback (most recent call last):
-        raters.errors.RatersError: found int, expected a study, a pattern, a folder, a manifest, ...
+        raters.core.errors.RatersError: found int, expected a study, a pattern, a folder, a manifest, ...
     """
     if isinstance(given, Study):
         return given

@@ -12,13 +12,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from raters.errors import RatersError, enough_memory
-from raters.progress import ordered_map
+from raters.core.classes import Classes
+from raters.core.errors import RatersError, enough_memory
+from raters.core.geometry import Geometry
+from raters.core.progress import ordered_map
+from raters.core.whole_numbers import refuse_grey, value_counts
 from raters.study.backend import RawMask
 from raters.study.backend_files import FilesBackend, add_names
-from raters.study.classes import Classes
-from raters.study.geometry import Geometry
-from raters.study.whole_numbers import refuse_grey, value_counts
 
 MANY = 1000
 """So many cases are worth processes."""

@@ -9,22 +9,22 @@ from typing import TYPE_CHECKING, Any, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from raters.arrays import Floats
-from raters.errors import RatersError, one_of
-from raters.rows import html
+from raters.core.arrays import Floats
+from raters.core.errors import RatersError, one_of
+from raters.core.wording import listing, many
+from raters.io.rows import html
 from raters.study import annotations as kinds
 from raters.study.case import Case
 from raters.study.cases import CaseIndex, assign_splits, name_array
 from raters.study.data import StudyData
-from raters.wording import listing, many
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     import pandas as pd
 
-    from raters.study.table_files import Missing
-    from raters.study.to_torch import TorchDataset
+    from raters.io.table_files import Missing
+    from raters.learning.training.to_torch import TorchDataset
 
 
 class Study(StudyData):
@@ -354,7 +354,7 @@ class Study(StudyData):
             {'image': torch.Size([1, 1, 2]), 'labels': torch.Size([2, 1, 2]),
              'affine': torch.Size([4, 4]), 'case': '0'}
         """
-        from raters.study.to_torch import TorchDataset
+        from raters.learning.training.to_torch import TorchDataset
 
         return TorchDataset(self, transform)
 

@@ -13,17 +13,12 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict
 
-from raters.arrays import Array, Labels
-from raters.errors import RatersError, placed
-from raters.rows import read_cells, write_cells
-from raters.study import formats
-from raters.study.annotations import Annotation, Unmarked, checked
-from raters.study.backend import LabelRules
-from raters.study.backend_files import CaseFiles, FilesBackend
-from raters.study.cases import CaseIndex
-from raters.study.classes import MISSING, Classes, LabelClass
-from raters.study.geometry import Geometry
-from raters.study.paths import (
+from raters.core.arrays import Array, Labels
+from raters.core.classes import MISSING, Classes, LabelClass
+from raters.core.errors import RatersError, placed
+from raters.core.geometry import Geometry
+from raters.io import formats
+from raters.io.paths import (
     case_path,
     file_name,
     from_file_name,
@@ -31,7 +26,12 @@ from raters.study.paths import (
     refuse_special,
     written_whole,
 )
-from raters.study.plain_yaml import read_plain_yaml, write_yaml
+from raters.io.plain_yaml import read_plain_yaml, write_yaml
+from raters.io.rows import read_cells, write_cells
+from raters.study.annotations import Annotation, Unmarked, checked
+from raters.study.backend import LabelRules
+from raters.study.backend_files import CaseFiles, FilesBackend
+from raters.study.cases import CaseIndex
 from raters.study.study import Study
 
 STUDY_FILE = "study.yaml"

@@ -10,13 +10,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from raters.arrays import Flags, Ints, Labels
-from raters.errors import RatersError, placed
+from raters.core.arrays import Flags, Ints, Labels
+from raters.core.classes import MISSING
+from raters.core.errors import RatersError, placed
+from raters.core.geometry import difference
 from raters.study.annotations import absent_is_empty, refuse_one_class
 from raters.study.backend import Image
 from raters.study.case import Case
-from raters.study.classes import MISSING
-from raters.study.geometry import difference
 from raters.study.scan import MaskFacts
 from raters.study.study import Study
 

@@ -15,13 +15,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from raters.arrays import Ints, Labels
-from raters.errors import RatersError
+from raters.core.arrays import Ints, Labels
+from raters.core.classes import MISSING
+from raters.core.errors import RatersError
+from raters.io.paths import refuse_special, written_whole
 from raters.study.backend import ArraysBackend, Backend
 from raters.study.cases import CaseIndex
-from raters.study.classes import MISSING
 from raters.study.packed import PackedWriter, open_array, open_packed, with_gaps
-from raters.study.paths import refuse_special, written_whole
 from raters.study.study import Study
 from raters.study.study_file import CASES_FILE, CaseArrays, StudyFile, Writer, open_canonical
 from raters.study.triplets import TableBackend, Triplets

@@ -12,21 +12,21 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from raters.arrays import Array
-from raters.errors import RatersError
+from raters.core.arrays import Array
+from raters.core.classes import MISSING, Classes, LabelClass
+from raters.core.errors import RatersError
+from raters.core.wording import listing
+from raters.io.paths import refuse_special
+from raters.io.table_files import CellRules, Missing, as_text, open_table, reading
 from raters.study.backend import ArraysBackend, Backend, LabelRules
 from raters.study.backend_files import CaseFiles, FilesBackend
 from raters.study.cases import CaseIndex
-from raters.study.classes import MISSING, Classes, LabelClass
 from raters.study.foreign import Given, array_of, library_class
 from raters.study.packed import open_array
-from raters.study.paths import refuse_special
 from raters.study.pattern import Pattern, is_pattern
 from raters.study.study import Study
-from raters.study.table_files import CellRules, Missing, as_text, open_table, reading
 from raters.study.tables import read_table, triplets_of
 from raters.study.triplets import TableBackend, Triplets
-from raters.wording import listing
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -14,11 +14,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from raters.arrays import Ints, Labels
-from raters.errors import RatersError
-from raters.study import table_files
+from raters.core.arrays import Ints, Labels
+from raters.core.errors import RatersError
+from raters.io import table_files
+from raters.io.table_files import CellRules, Missing, TableFile
 from raters.study.pattern import natural_order
-from raters.study.table_files import CellRules, Missing, TableFile
 from raters.study.triplets import MOST_VALUES, Triplets
 
 WAITING_BYTES = 1 << 26

@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from raters.arrays import Array, Flags, Ints, Labels
-from raters.errors import one_of
-from raters.study.classes import MISSING, Classes
+from raters.core.arrays import Array, Flags, Ints, Labels
+from raters.core.classes import MISSING, Classes
+from raters.core.errors import one_of
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     import pandas as pd
 
+    from raters.core.geometry import Geometry
     from raters.study.backend import Axes, Backend, Image, RawMask
-    from raters.study.geometry import Geometry
 
 
 @dataclass(frozen=True, eq=False)

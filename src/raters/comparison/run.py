@@ -1,0 +1,267 @@
+"""Runs the cells of a benchmark side by side; what is finished is skipped, what fails is named."""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+import sys
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from multiprocessing import get_context, parent_process
+from multiprocessing.connection import wait
+from pathlib import Path
+from queue import SimpleQueue
+from threading import Lock, Thread, current_thread, main_thread
+
+from raters.comparison.cell import Cell, refuse_options, result_of, run_cell
+from raters.core.cluster import Tell, on_cluster
+from raters.core.errors import RatersError, enough_memory
+from raters.core.progress import track
+from raters.core.wording import many
+from raters.io.results import only_one
+from raters.io.rows import Row
+from raters_bench.data import Places, missing_data
+
+_NO_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of one cell; small enough to be sent between machines."""
+
+    cell: Cell
+    error: str = ""
+
+
+@dataclass
+class BenchRun:
+    """What a run did.
+
+    Attributes:
+        done: How many cells were run.
+        skipped: How many were there already.
+        failures: What could not be run, each with its cell.
+        notes: What a reader must know.
+    """
+
+    done: int = 0
+    skipped: int = 0
+    failures: list[Outcome] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+
+def run_cells(
+    cells: Sequence[Cell],
+    folder: Path,
+    places: Places,
+    num_workers: int | None = None,
+    scheduler: str | None = None,
+    again: bool = False,
+    progress: bool = False,
+    tell: Tell | None = None,
+) -> BenchRun:
+    """Run cells and write one JSON file for each; cells with a result are skipped.
+
+    Args:
+        cells: The cells.
+        folder: Where results are written.
+        places: Where data sets lie.
+        num_workers: Processes, one thread each; by default one per core.
+        scheduler: The address of a Dask scheduler whose workers do the work and see the same
+            files; None works on this machine.
+        again: Run cells again whose result is of another version.
+        progress: Show how many cells are done and the time left.
+        tell: Whom to tell what is happening.
+
+    Raises:
+        RatersError: Data are missing, options are wrong, a result was edited or is of another
+            version, or another process works in the folder.
+    """
+    refuse_options(list(cells))
+    missing = missing_data((cell.data for cell in cells), places)
+    if missing:
+        raise RatersError("\n".join(map(str, missing)), kind=missing[0].kind)
+    names = sorted({cell.benchmark for cell in cells})
+    with _alone([folder / name for name in names]) as notes:
+        left = [cell for cell in cells if not _is_done(cell, folder, again)]
+        run = BenchRun(skipped=len(cells) - len(left), notes=notes)
+        work = partial(_outcome, folder=folder, places=places)
+        workers = min(num_workers or os.cpu_count() or 1, max(len(left), 1))
+        done = _elsewhere(work, left, scheduler, tell) if scheduler else _here(work, left, workers)
+        with _stoppable(), closing(track(done, len(left), "cells", progress)) as outcomes:
+            for number, outcome in enumerate(outcomes, start=1):
+                said = f"failed: {outcome.error}" if outcome.error else "done"
+                run.failures += [outcome] if outcome.error else []
+                run.done = number - len(run.failures)
+                if tell is not None:
+                    tell(f"{number} of {many(len(left), 'cell')}: {outcome.cell.name}: {said}")
+    return run
+
+
+def check_cells(
+    cells: list[Cell], folder: Path, places: Places
+) -> tuple[list[Row], list[RatersError]]:
+    """Check all that can be checked without training.
+
+    Returns:
+        A row for each cell, with its `state`: done, to run, or what is wrong with its result; and
+        what would fail.
+
+    Raises:
+        RatersError: An option that a method or the training does not take.
+    """
+    refuse_options(cells)
+    failures = missing_data((cell.data for cell in cells), places)
+    rows: list[Row] = []
+    for cell in cells:
+        try:
+            state = "done" if result_of(cell, folder) is not None else "to run"
+        except RatersError as error:
+            state = str(error.kind).replace("-", " ")
+            failures.append(error)
+        names = ("benchmark", "scale", "setting", "row", "seed", "method")
+        rows.append({**{k: getattr(cell, k) for k in names}, "state": state})
+    return rows, failures
+
+
+@contextmanager
+def _alone(folders: Sequence[Path]) -> Iterator[list[str]]:
+    """Lock the folders of some benchmarks, one after the other."""
+    if not folders:
+        yield []
+        return
+    with only_one(folders[0]) as notes, _alone(folders[1:]) as others:
+        yield [*notes, *others]
+
+
+@contextmanager
+def _stoppable() -> Iterator[None]:
+    """Let SIGTERM unwind as Ctrl-C does, so that all processes have ended when this one ends.
+
+    By themselves they notice it only once they have imported torch, many seconds after their start.
+    """
+    if current_thread() is not main_thread():  # no other may set a handler
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _is_done(cell: Cell, folder: Path, again: bool) -> bool:
+    try:
+        return result_of(cell, folder) is not None
+    except RatersError as error:
+        if again and error.kind == "other-version":
+            return False
+        raise
+
+
+def _outcome(cell: Cell, folder: Path, places: Places) -> Outcome:
+    """Run a cell on one thread; what goes wrong is part of the outcome."""
+    import torch
+
+    torch.set_num_threads(1)
+    try:
+        with enough_memory(cell.name):
+            run_cell(cell, folder, places)
+    except Exception as error:  # one cell must not stop the others
+        if isinstance(error, OSError) and error.errno in _NO_DISK:
+            raise  # nothing that comes will fare better
+        text = str(error) if isinstance(error, RatersError) else f"{type(error).__name__}: {error}"
+        return Outcome(cell, text or type(error).__name__)
+    return Outcome(cell)
+
+
+def _follow() -> None:
+    """Leave Ctrl-C to the process that started this one, and end with it, however it ends."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    first = parent_process()
+    assert first is not None  # this is the start of a process of a pool
+
+    def watch() -> None:
+        wait([first.sentinel])
+        os._exit(1)
+
+    Thread(target=watch, daemon=True).start()
+
+
+class _Lane:
+    """One process that takes cell after cell, and is replaced where it dies."""
+
+    def __init__(self) -> None:
+        self._pool: ProcessPoolExecutor | None = None
+        self._closed, self._starting = False, Lock()
+
+    def run(self, work: partial[Outcome], cell: Cell) -> Outcome:
+        try:
+            with self._starting:
+                if self._closed:
+                    return Outcome(cell, "stopped")
+                if self._pool is None:
+                    # Threads of torch do not survive a fork.
+                    context = get_context("spawn")
+                    self._pool = ProcessPoolExecutor(1, context, initializer=_follow)
+                found = self._pool.submit(work, cell)
+            return found.result()
+        except BrokenProcessPool:
+            if self._pool is not None:
+                self._pool.shutdown(wait=False)
+            self._pool = None
+            return Outcome(cell, "its process died: killed, or out of memory")
+
+    def close(self) -> None:
+        """End the process, without waiting for what it does."""
+        with self._starting:  # a process that is half started cannot be ended
+            self._closed, pool = True, self._pool
+        if pool is None:
+            return
+        for process in list((pool._processes or {}).values()):
+            process.kill()  # while it trains, Lightning takes a mere SIGTERM as a request
+        pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _here(work: partial[Outcome], cells: Sequence[Cell], workers: int) -> Iterator[Outcome]:
+    """Run cells in several processes; neighbours, which share a study, in the same one."""
+    lanes: SimpleQueue[_Lane] = SimpleQueue()
+    every = [_Lane() for _ in range(workers)]
+    for lane in every:
+        lanes.put(lane)
+
+    def one(cell: Cell) -> Outcome:
+        lane = lanes.get()
+        try:
+            return lane.run(work, cell)
+        finally:
+            lanes.put(lane)
+
+    pool = ThreadPoolExecutor(workers)
+    try:
+        for future in as_completed([pool.submit(one, cell) for cell in cells]):
+            yield future.result()
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
+        for lane in every:
+            lane.close()
+
+
+def _elsewhere(
+    work: partial[Outcome], cells: Sequence[Cell], scheduler: str, tell: Tell | None
+) -> Iterator[Outcome]:
+    def failed(position: int, error: RatersError) -> Outcome:
+        return Outcome(cells[position], str(error))
+
+    numbered = partial(_numbered, work=work, cells=cells)
+    return on_cluster(numbered, range(len(cells)), scheduler, failed, tell)
+
+
+def _numbered(position: int, work: partial[Outcome], cells: Sequence[Cell]) -> Outcome:
+    """Work on a cell by its number, as a cluster takes it."""
+    return work(cells[position])

@@ -1,5 +1,0 @@
-"""Models for use without raters: ONNX, torch programs and MONAI bundles."""
-
-from raters.export.run import FORMATS, Exported, Format, export
-
-__all__ = ["FORMATS", "Exported", "Format", "export"]

@@ -1,0 +1,1 @@
+"""Networks that learn the truth from raters who disagree; the only package that needs torch."""

@@ -1,0 +1,1 @@
+"""Trained runs against references and raters."""

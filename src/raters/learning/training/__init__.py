@@ -1,0 +1,5 @@
+"""Wiring to Lightning: data, normalisation, the loop, runs and models as folders."""
+
+from raters.learning.training.options import TrainingOptions
+
+__all__ = ["TrainingOptions"]

@@ -1,0 +1,1 @@
+"""The sentences of reports, made from plain data."""
