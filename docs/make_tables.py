@@ -95,13 +95,10 @@ def _none(name: str) -> str:
 
 def commands() -> dict[str, Any]:
     """Return all verbs of the command line as click commands; those of a group with its name."""
-    import typer
+    from raters.cli import all_commands
 
-    from raters.cli import app, train_command
-
-    verbs: dict[str, Any] = dict(typer.main.get_command(app).commands)  # type: ignore[attr-defined]
     found: dict[str, Any] = {}
-    for name, command in {**verbs, "train": train_command()}.items():
+    for name, command in all_commands().items():
         inner = getattr(command, "commands", None)
         found |= {f"{name} {k}": c for k, c in inner.items()} if inner else {name: command}
     return found

@@ -53,7 +53,7 @@ def few_draws() -> Iterator[None]:
 
 
 def test_draw_gives_the_small_study_twice_the_same(tmp_path: Path) -> None:
-    few = "import raters.simulation.calibrate\nraters.simulate.calibrate._DRAWS = 100"
+    few = "import raters.simulation.calibrate\nraters.simulation.calibrate._DRAWS = 100"
     said = run_alone("demo", "--draw", "-o", "one", folder=tmp_path, before=few)
     assert said == Outcome(0, "24 cases by three raters: one\n", "")
     assert {path.name for path in (tmp_path / "one").iterdir()} == {

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from raters.cli.study_options import AsJson, OpenStudy, named_values, takes_study
+from raters.cli.verbs import Verb
 from raters.core.errors import RatersError
 from raters.core.wording import duration, many
 from raters.views import terminal
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
     from raters_bench.spec import Specification
 
 bench = typer.Typer(no_args_is_help=True, context_settings={"help_option_names": ["-h", "--help"]})
+
+VERB = Verb(bench, panel="Research", resumes=True)
+"""What the entry point `bench` of the group `raters.verbs` names."""
 
 
 @bench.callback()

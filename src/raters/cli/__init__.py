@@ -8,7 +8,6 @@ import io
 import os
 import shlex
 import sys
-from collections.abc import Callable
 from typing import Any
 
 import typer
@@ -28,18 +27,32 @@ from raters.cli.simulate import simulate
 from raters.cli.study_options import takes_network
 from raters.cli.train import command as train_command
 from raters.cli.train import listed, stopped_message
+from raters.cli.verbs import Verb, command_of, installed_verbs
 from raters.core.errors import RatersError
 from raters.core.wording import printable
-from raters_bench.cli import bench
 
 
 class Verbs(TyperGroup):
-    """Makes `train`, with its many options, when it is called, and not whenever a verb is."""
+    """Makes `train`, with its many options, and looks for installed verbs only where needed."""
+
+    def list_commands(self, ctx: Any) -> list[str]:  # noqa: ANN401
+        """Return the names of all verbs."""
+        self._add_installed_verbs()
+        return super().list_commands(ctx)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:  # noqa: ANN401
         """Find the verb that the command line names."""
-        name, found, rest = super().resolve_command(ctx, args)
-        return name, train_command() if name == "train" else found, rest
+        if args[0] not in self.commands:
+            self._add_installed_verbs()
+
+        name, command, arguments = super().resolve_command(ctx, args)
+        if name == "train":
+            command = train_command()
+        return name, command, arguments
+
+    def _add_installed_verbs(self) -> None:
+        for name, verb in installed_verbs().items():
+            self.commands.setdefault(name, command_of(name, verb))
 
 
 app = typer.Typer(
@@ -49,27 +62,37 @@ app = typer.Typer(
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-_VERBS: dict[str, dict[str, Callable[..., None]]] = {
-    "Data": {"check": check, "import": import_, "prepare": prepare, "simulate": simulate},
-    "Analyse": {"agree": agree, "fuse": fuse},
-    "Train": {
-        "methods": methods,
-        "train": listed,
-        "predict": takes_network(predict),
-        "evaluate": takes_network(evaluate),
-        "suggest": takes_network(suggest),
-    },
-    "Share": {"report": takes_network(report), "export": takes_network(export), "demo": demo},
+_VERBS: dict[str, Verb] = {
+    "check": Verb(check, "Data"),
+    "import": Verb(import_, "Data", resumes=True),
+    "prepare": Verb(prepare, "Data", resumes=True),
+    "simulate": Verb(simulate, "Data", resumes=True),
+    "agree": Verb(agree, "Analyse"),
+    "fuse": Verb(fuse, "Analyse", resumes=True),
+    "methods": Verb(methods, "Train"),
+    "train": Verb(listed, "Train", resumes=True),
+    "predict": Verb(takes_network(predict), "Train", resumes=True),
+    "evaluate": Verb(takes_network(evaluate), "Train"),
+    "suggest": Verb(takes_network(suggest), "Train"),
+    "report": Verb(takes_network(report), "Share"),
+    "export": Verb(takes_network(export), "Share"),
+    "demo": Verb(demo, "Share", resumes=True),
 }
-for panel, verbs in _VERBS.items():
-    for name, verb in verbs.items():
-        app.command(name, rich_help_panel=panel)(verb)
-app.add_typer(bench, name="bench", rich_help_panel="Research")
+for _name, _verb in _VERBS.items():
+    app.command(_name, rich_help_panel=_verb.panel)(_verb.command)
+
+
+def all_commands() -> dict[str, Any]:
+    """Return the command of each verb by its name, those of installed packages last."""
+    commands: dict[str, Any] = dict(typer.main.get_command(app).commands)  # type: ignore[attr-defined]
+    commands["train"] = train_command()
+    for name, verb in installed_verbs().items():
+        commands[name] = command_of(name, verb)
+    return commands
+
 
 _STOPPED = 130
 _NO_MEMORY = ("can't allocate memory", "out of memory", "Storage size calculation overflowed")
-# Verbs that skip what is finished when they are called again.
-_GOES_ON = ("import", "prepare", "simulate", "fuse", "predict", "demo", "bench")
 
 
 def _version(wanted: bool) -> None:
@@ -144,8 +167,10 @@ def _when_stopped(arguments: list[str]) -> str:
     verb = next((word for word in arguments if not word.startswith("-")), "")
     if verb == "train":
         return f"\n{stopped_message(sys.argv)}\n"
-    goes_on = f": raters {verb} resumes from here when it is called again"
-    return f"\nstopped{goes_on if verb in _GOES_ON else ''}\n"
+    known = _VERBS.get(verb) or installed_verbs().get(verb)
+    if known is not None and known.resumes:
+        return f"\nstopped: raters {verb} resumes from here when it is called again\n"
+    return "\nstopped\n"
 
 
 def _fail(message: str) -> None:

@@ -1,4 +1,4 @@
-"""Consensus from labels alone: one file per method, each a function of its own name.
+"""Consensus from labels alone: one file per method, each a function of arrays.
 
 raters.fusion.staple(labels, num_classes=2)                 # one case, `(raters, *space)`
 raters.fuse(study, raters.fusion.StapleOptions(restrict=True))
@@ -6,7 +6,6 @@ raters.fuse(study, raters.fusion.StapleOptions(restrict=True))
 
 from __future__ import annotations
 
-import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -14,10 +13,8 @@ from raters.fusion.methods import METHODS as METHODS
 from raters.fusion.methods import FusionOptions as FusionOptions
 from raters.fusion.methods import Method as Method
 from raters.fusion.methods import options_class, options_of
-from raters.rooms import Room
 
 if TYPE_CHECKING:
-    from raters.consensus.consensus import Consensus as Consensus
     from raters.fusion._dawid_skene import dawid_skene as dawid_skene
     from raters.fusion._dawid_skene import one_coin as one_coin
     from raters.fusion._grabcut import grabcut as grabcut
@@ -31,28 +28,46 @@ if TYPE_CHECKING:
     from raters.fusion.result import Fusion as Fusion
 
     # As keyword arguments of the functions, for completion; checked when they are used.
-    VoteOptions, MeanOptions = options_of(vote), options_of(mean)
-    StapleOptions, SpatialStapleOptions = options_of(staple), options_of(spatial_staple)
-    DawidSkeneOptions, OneCoinOptions = options_of(dawid_skene), options_of(one_coin)
-    HierarchicalOptions, SimpleOptions = options_of(hierarchical), options_of(simple)
-    GrabcutOptions, LazySnappingOptions = options_of(grabcut), options_of(lazy_snapping)
+    VoteOptions = options_of(vote)
+    MeanOptions = options_of(mean)
+    StapleOptions = options_of(staple)
+    SpatialStapleOptions = options_of(spatial_staple)
+    DawidSkeneOptions = options_of(dawid_skene)
+    OneCoinOptions = options_of(one_coin)
+    HierarchicalOptions = options_of(hierarchical)
+    SimpleOptions = options_of(simple)
+    GrabcutOptions = options_of(grabcut)
+    LazySnappingOptions = options_of(lazy_snapping)
 
-_WHERE = {"Consensus": "consensus", "Fusion": "result", "mean": "vote"}
-
-sys.modules[__name__].__class__ = Room
+# Names are imported when they are first used: a method may need what others do not.
+_MODULE_OF_NAME = {
+    "Fusion": "raters.fusion.result",
+    "dawid_skene": "raters.fusion._dawid_skene",
+    "grabcut": "raters.fusion._grabcut",
+    "hierarchical": "raters.fusion._hierarchical",
+    "lazy_snapping": "raters.fusion._lazy_snapping",
+    "mean": "raters.fusion._vote",
+    "one_coin": "raters.fusion._dawid_skene",
+    "simple": "raters.fusion._simple",
+    "spatial_staple": "raters.fusion._spatial_staple",
+    "staple": "raters.fusion._staple",
+    "vote": "raters.fusion._vote",
+}
 
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401
-    if name in _WHERE:
-        return getattr(import_module(f"raters.fusion.{_WHERE[name]}"), name)
+    if name in _MODULE_OF_NAME:
+        module = import_module(_MODULE_OF_NAME[name])
+        return getattr(module, name)
+
     for method, entry in METHODS.items():
         if name == options_class(method):
-            return options_of(entry.function(entry.kinds[-1]), method)
-        if name == method.replace("-", "_"):
-            return import_module(f"raters.fusion.{name}")
+            function = entry.function(entry.kinds[-1])
+            return options_of(function, method)
+
     raise AttributeError(f"module 'raters.fusion' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    methods = [name for m in METHODS for name in (m.replace("-", "_"), options_class(m))]
-    return sorted({"METHODS", "Method", *_WHERE, *methods})
+    options = [options_class(method) for method in METHODS]
+    return sorted({"METHODS", "Method", *_MODULE_OF_NAME, *options})

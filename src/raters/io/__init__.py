@@ -1,1 +1,1 @@
-"""Files: codecs of masks and images, tables, files that are written whole, the journal of a folder."""
+"""Files: codecs of masks and images, tables, whole files, and the journal of a folder."""

@@ -5,11 +5,11 @@ scikit-learn. Labels are class numbers and `MISSING` (-1) is left out; class 0 i
 spacing is in mm by axis. `raters.metrics.conventions` states what empty masks score.
 
 Example:
-    >>> from raters import scores
+    >>> from raters import metrics
     >>> truth, predicted = [[0, 1, 1, 0]], [[0, 1, 1, 1]]
-    >>> scores.dice(truth, predicted)
+    >>> metrics.dice(truth, predicted)
     array([0.8])
-    >>> scores.hausdorff(truth, predicted, spacing=(1, 0.5))
+    >>> metrics.hausdorff(truth, predicted, spacing=(1, 0.5))
     0.5
 """
 

@@ -220,7 +220,7 @@ class Model:
             yield case, take(found)
 
     def cut(self, given: CutGiven) -> NDArray[np.float64]:
-        """Return the cut of each foreground class, `(classes - 1,)`, for `scores.cut_labels`.
+        """Return the cut of each foreground class, `(classes - 1,)`, for `raters.metrics.cut_labels`.
 
         Args:
             given: A number; 'area' (where the predicted area of held-out cases is the raters' mean

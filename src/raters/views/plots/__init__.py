@@ -5,7 +5,7 @@ no display is needed. `figure.savefig("name.png")` or `.svg` writes it. The back
 transparent; `theme="dark"` is for dark pages. A rater has the same colour in all figures.
 
 Example:
-    >>> from raters import plots
+    >>> from raters.views import plots
     >>> figure = plots.confusion([[0.9, 0.1], [0.2, 0.8]], ["healthy", "lesion"])
     >>> len(figure.axes)  # the matrix and its colour bar
     2

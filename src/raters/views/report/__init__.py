@@ -1,13 +1,12 @@
 """The report: one HTML file that opens anywhere, with its figures and tables beside it.
 
 Example:
-    >>> from raters import report
+    >>> from raters.views import report
     >>> page = report.render(report.Report("Lesions", {"cases": 2}))
     >>> page.splitlines()[0]
     '<!doctype html>'
 """
 
-from raters.api import report as report
 from raters.views.report.blocks import Block as Block
 from raters.views.report.blocks import FigureBlock as FigureBlock
 from raters.views.report.blocks import Report as Report

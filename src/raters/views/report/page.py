@@ -95,7 +95,7 @@ def viewer_budget(report: Report) -> int:
 
 
 def _page(**values: Any) -> str:  # noqa: ANN401
-    folder = files("raters.report")
+    folder = files("raters.views.report")
 
     def read(name: str) -> str:
         return folder.joinpath(name).read_text("utf-8")
@@ -104,7 +104,7 @@ def _page(**values: Any) -> str:  # noqa: ANN401
     script = "\n".join(map(read, SCRIPTS))
     digest = b64encode(sha256(script.encode("utf-8")).digest()).decode("ascii")
     values |= {"style": Markup(style), "script": Markup(script), "digest": digest}
-    return filled_page("page.html", **values)
+    return filled_page("report/page.html", **values)
 
 
 def _view(

@@ -170,7 +170,7 @@ class _Maker:
         groups = np.asarray(self.study.index.groups[own.cases], str)
         whose = named(rater, "Rater")  # a number says what it is, a long name stays whole
         return filled_page(
-            "sheet.html",
+            "report/sheet.html",
             rater=whose if whose.endswith(rater) else rater,
             title=self.title,
             linked=self.linked,

@@ -39,7 +39,7 @@ def say(sentence: str, /, **values: Any) -> Markup:  # noqa: ANN401
 @cache
 def texts() -> dict[str, Any]:
     """Return `texts.yaml`: what sections, tables and figures say, by key."""
-    return dict(load_plain(files("raters.report").joinpath("texts.yaml").read_text("utf-8")))
+    return dict(load_plain(files("raters.views.texts").joinpath("texts.yaml").read_text("utf-8")))
 
 
 def text_of(key: str, part: str, **values: Any) -> Markup:  # noqa: ANN401
@@ -163,7 +163,7 @@ def together(parts: Sequence[object], most: int = _NAMED) -> Markup:
 def templates() -> Environment:
     """Return the templates of the page; names in them are escaped."""
     found = Environment(
-        loader=PackageLoader("raters", "report"),
+        loader=PackageLoader("raters", "views"),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
@@ -203,5 +203,5 @@ def as_text(name: str) -> str:
 def _sentences() -> dict[str, Any]:
     # Ends of lines are spaces there; `say` makes them single.
     env = templates().overlay(trim_blocks=False)
-    names = ("sentences.jinja", "sentences_run.jinja")
+    names = ("texts/sentences.jinja", "texts/sentences_run.jinja")
     return {k: v for name in names for k, v in vars(env.get_template(name).module).items()}
