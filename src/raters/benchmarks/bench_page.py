@@ -100,12 +100,20 @@ def _best(found: Collected, score: str, setting: str) -> Row | None:
     one, row = ranked[0]
     cut = next(iter(SCORES[score].cuts), score)
     at_cut = {name: value_words(own, cut) for own, name in _choices(found, cut, setting)}
-    return {"row": row, "setting": setting, "seeds": one.n, "baseline": found.spec.baseline,
-            "than": difference_cell(found.difference(setting, row, score), score),
-            "score": SCORES[score].title.replace(", at", " at"), "value": value_words(one, score),
-            "cut": SCORES[cut].title if cut != score and row in at_cut else "", "at_cut": at_cut,
-            "ties": [other[1] for other in ranked[1:]
-                     if _tied(found, score, setting, ranked[0], other)]}  # fmt: skip
+    return {
+        "row": row,
+        "setting": setting,
+        "seeds": one.n,
+        "baseline": found.spec.baseline,
+        "than": difference_cell(found.difference(setting, row, score), score),
+        "score": SCORES[score].title.replace(", at", " at"),
+        "value": value_words(one, score),
+        "cut": SCORES[cut].title if cut != score and row in at_cut else "",
+        "at_cut": at_cut,
+        "ties": [
+            other[1] for other in ranked[1:] if _tied(found, score, setting, ranked[0], other)
+        ],
+    }
 
 
 def _tied(found: Collected, score: str, setting: str, *two: tuple[Summary, str]) -> bool:

@@ -74,9 +74,17 @@ def predict(
     from raters.prediction.writing import Outputs
 
     outputs = Outputs(
-        probabilities, entropy, tuple(dict.fromkeys(as_rater or [])), confusion, overlap, cut,
-        samples, seed, weights, recurrences,
-    )  # fmt: skip
+        probabilities,
+        entropy,
+        tuple(dict.fromkeys(as_rater or [])),
+        confusion,
+        overlap,
+        cut,
+        samples,
+        seed,
+        weights,
+        recurrences,
+    )
     study = open_images(images, model.config)
     _move(model, device)
     result = predict_study(model, study, out, outputs, overwrite, sys.stderr.isatty())

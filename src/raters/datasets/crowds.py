@@ -21,9 +21,15 @@ if TYPE_CHECKING:
 # The numbers are those of the paper's list: the size of each class over all 2,688 images (260,
 # 308, 356, 292, 328, 360, 374, 410) is that of the scene in the original collection.
 SCENES = (
-    "highway", "inside city", "tall building", "street", "forest", "coast", "mountain",
+    "highway",
+    "inside city",
+    "tall building",
+    "street",
+    "forest",
+    "coast",
+    "mountain",
     "open country",
-)  # fmt: skip
+)
 _SPLITS = {"train": 1000, "valid": 500, "test": 1188}
 _SCENE_WORKERS, _NOBODY = 59, -1
 
@@ -112,8 +118,17 @@ SOURCE/
 
 
 GENRES = (
-    "blues", "classical", "country", "disco", "hiphop", "jazz", "metal", "pop", "reggae", "rock",
-)  # fmt: skip
+    "blues",
+    "classical",
+    "country",
+    "disco",
+    "hiphop",
+    "jazz",
+    "metal",
+    "pop",
+    "reggae",
+    "rock",
+)
 _SONG_FEATURES, _SONGS, _SONG_WORKERS = 124, 1000, 44
 
 

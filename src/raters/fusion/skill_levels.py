@@ -222,8 +222,10 @@ def _density(prior: Prior, named: Flags) -> float:
         + EVEN * (_spread_evenly(named) * logs).sum()
         - ((ease - mean) ** 2).sum() / (2 * ALIKE**2)
         - (mean - USUAL[0]) ** 2 / (2 * USUAL[1] ** 2)
-        + math.log(prior.right) + math.log(prior.wrong) - FEW * (prior.right + prior.wrong)
-    )  # fmt: skip
+        + math.log(prior.right)
+        + math.log(prior.wrong)
+        - FEW * (prior.right + prior.wrong)
+    )
 
 
 def _sigmoid(x: Floats) -> Floats:

@@ -198,10 +198,15 @@ def choose(solutions: Sequence[Solution[S]], disputed: Floats, what: str = "voxe
         for solution in solutions
     ]
     rows = [
-        {"start": solution.start, "log_likelihood": solution.log_likelihood,
-         "dominance": margins[k], "differs": differ[k], "kept": k == kept}
+        {
+            "start": solution.start,
+            "log_likelihood": solution.log_likelihood,
+            "dominance": margins[k],
+            "differs": differ[k],
+            "kept": k == kept,
+        }
         for k, solution in enumerate(solutions)
-    ]  # fmt: skip
+    ]
     return Choice(solutions[kept], rows, _notes(rows, slack, what, solutions[kept].weak))
 
 

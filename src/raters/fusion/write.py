@@ -230,8 +230,10 @@ def _write_table(consensus: Consensus, folder: Path, soft: bool) -> ImportResult
     write_csv(folder / "labels.csv", rows, exact=True)
     write_csv(folder / "raters.csv", consensus.rows)
     if fusion.difficulty is not None:
-        hard = ({"task": task, "difficulty": None if np.isnan(d) else float(d)}
-                for task, d in zip(study.index.ids, fusion.difficulty, strict=True))  # fmt: skip
+        hard = (
+            {"task": task, "difficulty": None if np.isnan(d) else float(d)}
+            for task, d in zip(study.index.ids, fusion.difficulty, strict=True)
+        )
         write_csv(folder / "tasks.csv", list(hard))
     content = {"fusion": consensus.description, "raters": consensus.rows, **consensus.fitted()}
     content["notes"] = consensus.notes

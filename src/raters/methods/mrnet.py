@@ -88,8 +88,10 @@ class MRNet(OfLabelled, NetworkMethod):
     def step(self, batch: Batch) -> Step:
         """Return the cross entropies of all parts, each divided by the number of labels."""
         labels = batch["labels"]
-        drawn = [draw_weights(row, self.seed, self.epoch, int(case)) for row, case in
-                 zip(labelled_answers(labels).cpu(), batch["case"], strict=True)]  # fmt: skip
+        drawn = [
+            draw_weights(row, self.seed, self.epoch, int(case))
+            for row, case in zip(labelled_answers(labels).cpu(), batch["case"], strict=True)
+        ]
         weights = torch.stack(drawn).to(labels.device)  # (batch, weightings, raters)
         many = weights.shape[1]
         features = _repeated(self.network(batch["image"])[0], many)

@@ -116,9 +116,14 @@ def _line(
         panel.axvline(float(epochs[at[0]]), color=colours.muted, lw=0.8, ls=(0, (2, 2)))
         panel.plot(epochs[at[:1]], values[at[:1]], "o", color="#D55E00", ms=5, zorder=4)
         panel.annotate(
-            f"{values[at[0]]:.3g}", (epochs[at[0]], values[at[0]]), (0, 5),
-            textcoords="offset points", color=colours.ink, fontsize=style.SMALL, ha="center",
-        )  # fmt: skip
+            f"{values[at[0]]:.3g}",
+            (epochs[at[0]], values[at[0]]),
+            (0, 5),
+            textcoords="offset points",
+            color=colours.ink,
+            fontsize=style.SMALL,
+            ha="center",
+        )
     panel.xaxis.set_major_locator(MaxNLocator(nbins=5, integer=True))
     panel.margins(y=0.15)
     panel.ticklabel_format(axis="y", useOffset=False)

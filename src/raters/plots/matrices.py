@@ -177,7 +177,9 @@ def _draw(
     image = None
     for k in range(count * beside):
         panel = style.plain_axes(figure.add_axes(layout.place(k)), theme)
-        image = heat_map(panel, pairs[k // beside, k % beside], (0, high), theme, write, cell_size(size))  # fmt: skip  # noqa: E501
+        image = heat_map(
+            panel, pairs[k // beside, k % beside], (0, high), theme, write, cell_size(size)
+        )
         _title(panel, raters[k // beside], k % beside if beside > 1 else None, side)
         left, below = k % layout.columns == 0, k + layout.columns >= count * beside
         name_sides(panel, classes if left else None, classes if below else None, small)

@@ -212,9 +212,14 @@ def difficulty(
 def _scatter(axes: Axes, x: Floats, y: Floats, names: list[str], theme: Theme) -> None:
     colours, known = style.look(theme), np.isfinite(x)
     axes.scatter(
-        x[known], y[known], s=12 if known.sum() < 500 else 5, color=colours.line, alpha=0.5,
-        linewidths=0, rasterized=bool(known.sum() > 1000),
-    )  # fmt: skip
+        x[known],
+        y[known],
+        s=12 if known.sum() < 500 else 5,
+        color=colours.line,
+        alpha=0.5,
+        linewidths=0,
+        rasterized=bool(known.sum() > 1000),
+    )
     wide = x[known & (x > 0)]
     if wide.size and x[known].min() > 0 and wide.max() > 50 * wide.min():
         axes.set_xscale("log")

@@ -35,9 +35,17 @@ _MOST = 24
 
 _FIRST = "DejaVu Sans"  # comes along with matplotlib
 _OTHERS = (
-    "Noto Sans CJK SC", "Noto Sans CJK JP", "WenQuanYi Zen Hei", "Hiragino Sans", "Microsoft YaHei",
-    "Malgun Gothic", "Arial Unicode MS", "Noto Sans Symbols2", "Noto Emoji", "Symbola",
-)  # fmt: skip
+    "Noto Sans CJK SC",
+    "Noto Sans CJK JP",
+    "WenQuanYi Zen Hei",
+    "Hiragino Sans",
+    "Microsoft YaHei",
+    "Malgun Gothic",
+    "Arial Unicode MS",
+    "Noto Sans Symbols2",
+    "Noto Emoji",
+    "Symbola",
+)
 
 
 def shown(name: object, most: int = _MOST) -> str:
@@ -98,8 +106,15 @@ SMALL, MEDIUM, LARGE = 7.0, 8.5, 10.0
 """Font sizes in points: many labels, labels, titles."""
 
 OKABE_ITO = (
-    "#E69F00", "#56B4E9", "#009E73", "#D55E00", "#0072B2", "#CC79A7", "#F0E442", "#999999",
-)  # fmt: skip
+    "#E69F00",
+    "#56B4E9",
+    "#009E73",
+    "#D55E00",
+    "#0072B2",
+    "#CC79A7",
+    "#F0E442",
+    "#999999",
+)
 """The colours of Okabe and Ito (2008), safe for colour-blind people; grey stands for black, which
 cannot be seen on dark pages."""
 

@@ -60,8 +60,14 @@ def mask_examples(
             _panel(shown, list(masks.values()), who, study.classes.names, colours)
             for who, masks in ((_OWN, mine), (_OTHERS, theirs))
         ]
-        found.append({"case": case.id, "score": own.scores[k, -1], "pictures": pictures,
-                      "others": len(theirs)})  # fmt: skip
+        found.append(
+            {
+                "case": case.id,
+                "score": own.scores[k, -1],
+                "pictures": pictures,
+                "others": len(theirs),
+            }
+        )
     return found
 
 

@@ -244,9 +244,14 @@ class _Maker:
         if found.size is not None:
             charts.append(_chart(found.size, own.sizes[:, -1], True, _more, -0.999))
         ends = [self.order.shown(f(when[known])) for f in (np.min, np.max)] if known.any() else []
-        return {"found": found, "charts": charts, "ends": ends,
-                "sizes": [_percent(found.size.first), _percent(found.size.last)]
-                if found.size is not None else []}  # fmt: skip
+        return {
+            "found": found,
+            "charts": charts,
+            "ends": ends,
+            "sizes": [_percent(found.size.first), _percent(found.size.last)]
+            if found.size is not None
+            else [],
+        }
 
 
 def _lowest(scores: Sequence[one_rater.ClassScore]) -> float:
@@ -269,11 +274,22 @@ def _scored(one: one_rater.ClassScore, crowd: bool, low: float) -> dict[str, Any
         where = "below" if score.high < middle else "above" if score.low > middle else "like"
     ends = np.quantile(others, [0.25, 0.75] if crowd else [0, 1]).tolist() if others.size else None
     bar = [at(score.low), at(score.high)] if score.exists else None
-    strip = {"at": at(score.estimate), "bar": bar, "low": low,
-             "band": [at(value) for value in ends] if crowd and ends else None,
-             "dots": [] if crowd else [at(value) for value in one.others]}  # fmt: skip
-    return {"score": score, "readings": one.readings, "middle": middle, "where": where,
-            "range": ends, "half": crowd, "strip": strip}  # fmt: skip
+    strip = {
+        "at": at(score.estimate),
+        "bar": bar,
+        "low": low,
+        "band": [at(value) for value in ends] if crowd and ends else None,
+        "dots": [] if crowd else [at(value) for value in one.others],
+    }
+    return {
+        "score": score,
+        "readings": one.readings,
+        "middle": middle,
+        "where": where,
+        "range": ends,
+        "half": crowd,
+        "strip": strip,
+    }
 
 
 def _size(ratio: Interval) -> dict[str, Any] | None:
