@@ -108,7 +108,8 @@ def _move(model: Model, device: str) -> None:
 
 def _report(result: PredictResult, as_json: bool, whole: float) -> None:
     """Print what was done, and how fast: without what it took to load the model."""
-    facts, cases = result.to_dict(), many(result.written, "case")
+    facts = result.to_dict()
+    cases = many(result.written, "case")
     if as_json:
         show.json({**facts, "whole_seconds": whole})
     else:

@@ -31,11 +31,16 @@ if TYPE_CHECKING:
     from raters.fusion.vote import vote as vote
 
     # As keyword arguments of the functions, for completion; checked when they are used.
-    VoteOptions, MeanOptions = options_of(vote), options_of(mean)
-    StapleOptions, SpatialStapleOptions = options_of(staple), options_of(spatial_staple)
-    DawidSkeneOptions, OneCoinOptions = options_of(dawid_skene), options_of(one_coin)
-    HierarchicalOptions, SimpleOptions = options_of(hierarchical), options_of(simple)
-    GrabcutOptions, LazySnappingOptions = options_of(grabcut), options_of(lazy_snapping)
+    VoteOptions = options_of(vote)
+    MeanOptions = options_of(mean)
+    StapleOptions = options_of(staple)
+    SpatialStapleOptions = options_of(spatial_staple)
+    DawidSkeneOptions = options_of(dawid_skene)
+    OneCoinOptions = options_of(one_coin)
+    HierarchicalOptions = options_of(hierarchical)
+    SimpleOptions = options_of(simple)
+    GrabcutOptions = options_of(grabcut)
+    LazySnappingOptions = options_of(lazy_snapping)
 
 _WHERE = {"Consensus": "consensus", "Fusion": "result", "mean": "vote"}
 

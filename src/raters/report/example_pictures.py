@@ -30,7 +30,8 @@ if TYPE_CHECKING:
     from raters.study.case import Case
     from raters.training.model import Model
 
-_OWN, _OTHERS = "you", "another rater"
+_OWN = "you"
+_OTHERS = "another rater"
 _SIDE = 160
 _ALONE = "#4cc3ff"
 
@@ -95,7 +96,8 @@ def task_examples(
     study: Study, own: OneRater, votes: Ints, chosen: Sequence[int], gold: bool
 ) -> list[dict[str, Any]]:
     """Return tasks with what the rater and the others said, and the reference if asked for."""
-    names, reference = study.classes.names, study.reference_labels if gold else None
+    names = study.classes.names
+    reference = study.reference_labels if gold else None
     found = []
     for k in chosen:
         task = int(own.cases[k])

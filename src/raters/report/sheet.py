@@ -199,7 +199,8 @@ class _Maker:
         """
         scores = one_rater.class_scores(self.readings, number, own, groups, gold)
         counts, every = (own.gold_confusion,) * 2 if gold else (own.confusion, self.everybody)
-        names, rows = self.readings.names, []
+        names = self.readings.names
+        rows = []
         kept = scores[-1:] if len(names) == 1 else scores
         low = _lowest(kept)
         for one in kept:
@@ -238,7 +239,8 @@ class _Maker:
             return None
         ids = self.study.index.ids
         when = np.array([self.order.at(ids[k], rater) for k in own.cases], np.float64)
-        found, known = one_rater.drift(own, when, groups), np.isfinite(when)
+        found = one_rater.drift(own, when, groups)
+        known = np.isfinite(when)
         score = "{:.2f}".format if self.masks else percent
         charts = [_chart(found.agreement, own.scores[:, -1], self.masks, score)]
         if found.size is not None:
@@ -267,7 +269,8 @@ def _scored(one: one_rater.ClassScore, crowd: bool, low: float) -> dict[str, Any
     def at(value: float) -> float:
         return round(100 * (min(max(value, low), 1.0) - low) / (1 - low), 2)
 
-    score, others = one.score, np.array(one.others)
+    score = one.score
+    others = np.array(one.others)
     middle = float(np.median(others)) if others.size else None
     where = ""
     if middle is not None and score.exists:
@@ -321,16 +324,20 @@ def _chart(
     there = np.isfinite(found.place) & np.isfinite(scores)
     if not found.exists or not there.any():
         return None
-    x, y = found.place[there], scores[there]
+    x = found.place[there]
+    y = scores[there]
     order = np.argsort(x, kind="stable")
-    x, y = x[order], y[order]
+    x = x[order]
+    y = y[order]
     if not dots:
         parts = np.array_split(np.arange(len(x)), min(_BINS, max(1, len(x) // 5)))
         x, y = (np.array([one[part].mean() for part in parts]) for one in (x, y))
     ends = [*y.tolist(), found.first, found.last]
-    low, high = min(ends), max(ends)
+    low = min(ends)
+    high = max(ends)
     room = max(0.02, 0.1 * (high - low))
-    low, high = max(low - room, least), min(high + room, 1.0)
+    low = max(low - room, least)
+    high = min(high + room, 1.0)
 
     def up(value: float) -> float:
         return float(round(100 * (high - value) / (high - low), 2))

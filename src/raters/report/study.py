@@ -34,7 +34,8 @@ def study_report(
         >>> [section.title for section in report.sections]
         ['In short', 'Raters', 'Agreement', 'Volumes', 'Cases']
     """
-    drawn, study = study.drawn, study.without_negatives()
+    drawn = study.drawn
+    study = study.without_negatives()
     title = study.about.get("title") or title or "Study"
     notes = study_notes(study)
     if len(study.raters) < 2:
@@ -68,11 +69,13 @@ def study_notes(study: Study) -> list[str]:
 
 def _mask_report(study: Study, notes: Sequence[str], shown: int, progress: bool) -> Report:
     found = findings.measured(study, progress)
-    agreement, anonymous = found.agreement, study.anonymous
+    agreement = found.agreement
+    anonymous = study.anonymous
     ratios = findings.typical_ratios(findings.relative_volumes(found.volumes), study.raters)
     few = findings.minorities(found.by_class > 0, found.labelled, found.by_class.max(axis=1))
     minority = findings.minority_facts(few, study, study.cases, found.unit)
-    draws, ends = findings.who_draws(ratios), findings.pair_ends(agreement)
+    draws = findings.who_draws(ratios)
+    ends = findings.pair_ends(agreement)
     disputed = findings.disputed_cases(agreement.cases)
     short = [
         say("spread", **findings.spread(found.volumes)) if anonymous else say("volumes", **draws),

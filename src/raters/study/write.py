@@ -142,7 +142,8 @@ def _write_cases(
     study: Study, result: ImportResult, writer: Writer, journal: Journal, progress: bool
 ) -> ImportResult:
     def work(position: int) -> tuple[int, str, RatersError | None]:
-        case, source = study[position], source_of(study, position)
+        case = study[position]
+        source = source_of(study, position)
         if journal.has(case.id, source):
             return position, source, None
         try:
