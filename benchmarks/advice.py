@@ -73,9 +73,17 @@ BUDGET = {
     "classes": {"epochs": 20},
 }
 OTHERS = (
-    "over", "under", "wrong", "blank", "shift", "smooth", "jitter", "miss-small", "left-right",
+    "over",
+    "under",
+    "wrong",
+    "blank",
+    "shift",
+    "smooth",
+    "jitter",
+    "miss-small",
+    "left-right",
     "fracture",
-)  # fmt: skip
+)
 FORMS = ("own", "counted", "targets")
 TRUTHS = {"truth": "the best cut", "area": "the area cut", "half": "0.5"}
 VOTE = "always vote"
@@ -242,9 +250,16 @@ def by_truth(model: Model, fresh: Study) -> Row:
 # What is made of it.
 
 CRITERIA = (
-    "likelihood_counted", "left_out_counted", "likelihood", "left_out", "likelihood_targets",
-    "left_out_targets", "ranks", "guarded", "guarded_counted",
-)  # fmt: skip
+    "likelihood_counted",
+    "left_out_counted",
+    "likelihood",
+    "left_out",
+    "likelihood_targets",
+    "left_out_targets",
+    "ranks",
+    "guarded",
+    "guarded_counted",
+)
 
 
 def chosen(rows: Sequence[Row]) -> dict[str, str]:

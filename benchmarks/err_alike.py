@@ -181,9 +181,11 @@ def contexts(drawn: Drawn, look: Callable[[Numbers], Numbers], number: int) -> M
     # Rare appearances count as much as frequent ones: objects are small.
     random = np.random.default_rng(0)
     _, cell, often = np.unique(
-        (2 * features / features.std(axis=0)).round(), axis=0, return_inverse=True,
+        (2 * features / features.std(axis=0)).round(),
+        axis=0,
+        return_inverse=True,
         return_counts=True,
-    )  # fmt: skip
+    )
     weights = often[cell.ravel()] ** -0.5
     some = random.choice(len(features), 20_000, p=weights / weights.sum())
     means = MiniBatchKMeans(number, random_state=0, n_init=1, max_iter=50).fit(features[some])

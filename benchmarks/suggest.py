@@ -59,9 +59,17 @@ def fitted(drawn: Drawn, chosen: list[int], seed: int) -> raters.Model:
     study = simulate(drawn.study(chosen + held_out, splits), "good", seed=seed)
     epochs = STEPS * 4 // len(chosen)
     return raters.fit(
-        study, "vote", progress=False, seed=seed, epochs=epochs, batch_size=4, lr=4e-3,
-        width=8, depth=3, select="likelihood",
-    )  # fmt: skip
+        study,
+        "vote",
+        progress=False,
+        seed=seed,
+        epochs=epochs,
+        batch_size=4,
+        lr=4e-3,
+        width=8,
+        depth=3,
+        select="likelihood",
+    )
 
 
 def score(drawn: Drawn, model: raters.Model) -> float:

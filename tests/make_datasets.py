@@ -29,8 +29,17 @@ MADE: dict[str, tuple[Make, Check]] = {}
 """How each data set is made and checked; the name before ':' is that of the data set."""
 
 CIFAR = (
-    "airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck",
-)  # fmt: skip
+    "airplane",
+    "automobile",
+    "bird",
+    "cat",
+    "deer",
+    "dog",
+    "frog",
+    "horse",
+    "ship",
+    "truck",
+)
 
 
 def made(name: str, check: Check) -> Callable[[Make], Make]:
@@ -321,12 +330,18 @@ def lidc_sqlite(folder: Path) -> Path:
     heights = [(k * 10 + scan, scan, 10 + 2.5 * k) for scan in (1, 2) for k in range(4)]
     base.executemany("INSERT INTO zvals VALUES (?, ?, ?)", heights)
     drawn = [
-        (2, [(1, 12.5, square(100, 200, 6)), (0, 12.5, square(102, 202, 2)),
-             (1, 15.0, square(100, 200, 6))]),
+        (
+            2,
+            [
+                (1, 12.5, square(100, 200, 6)),
+                (0, 12.5, square(102, 202, 2)),
+                (1, 15.0, square(100, 200, 6)),
+            ],
+        ),
         (2, [(1, 15.0, square(101, 200, 6))]),
         (2, [(1, 10.0, square(300, 300, 4))]),
         *[(1, [(1, 10.0, square(50 + k % 2, 60, 8))]) for k in range(4)],
-    ]  # fmt: skip
+    ]
     for number, (scan, contours) in enumerate(drawn):
         base.execute("INSERT INTO annotations VALUES (?, ?, 3)", (number, scan))
         rows = [(number * 10 + k, number, *contour) for k, contour in enumerate(contours)]
@@ -454,9 +469,7 @@ def chase_db1(folder: Path) -> Path:
 
 
 KINDS = {"15": numbers(30, 10, 12, high=5), "224": numbers(31, 9, 11, high=5)}
-COLOURS = np.array(
-    [[0, 0, 0], [255, 0, 0], [0, 0, 255], [0, 255, 0], [255, 255, 255]], np.uint8
-)  # fmt: skip
+COLOURS = np.array([[0, 0, 0], [255, 0, 0], [0, 0, 255], [0, 255, 0], [255, 255, 255]], np.uint8)
 
 
 def check_vessels(study: Study) -> None:
@@ -587,10 +600,27 @@ STREETS = {
     "test/berlin_000000_000019": 64,
 }
 STREET_CLASSES = (
-    "void", "road", "sidewalk", "building", "wall", "fence", "pole", "traffic light",
-    "traffic sign", "vegetation", "terrain", "sky", "person", "rider", "car", "truck", "bus",
-    "train", "motorcycle", "bicycle",
-)  # fmt: skip
+    "void",
+    "road",
+    "sidewalk",
+    "building",
+    "wall",
+    "fence",
+    "pole",
+    "traffic light",
+    "traffic sign",
+    "vegetation",
+    "terrain",
+    "sky",
+    "person",
+    "rider",
+    "car",
+    "truck",
+    "bus",
+    "train",
+    "motorcycle",
+    "bicycle",
+)
 SCORED_IDS = (7, 8, 11, 12, 13, 17, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 31, 32, 33)
 DRAWN = "train/zurich_000001_000019"  # has polygons only, those of both kinds alike
 POLYGONS: list[dict[str, Any]] = [
@@ -744,8 +774,11 @@ SCENES = {"train": [1, 0, 2, 7], "valid": [3, 4], "test": [5]}
 
 def check_scenes(study: Study) -> None:
     assert study.cases == (
-        *(f"train/000{k}" for k in range(4)), "valid/0000", "valid/0001", "test/0000",
-    )  # fmt: skip
+        *(f"train/000{k}" for k in range(4)),
+        "valid/0000",
+        "valid/0001",
+        "test/0000",
+    )
     assert list(study.index.splits) == ["train"] * 4 + ["valid"] * 2 + ["test"]
     assert study.raters == ("worker0", "worker1", "worker2")
     same(study.reference_labels, [label for truth in SCENES.values() for label in truth])
@@ -822,9 +855,12 @@ def anaesthetist(folder: Path) -> Path:
 
 VIEWS = {"p1/a": 90, "p1/b": 91, "p2/c": 92, "p3/d": 93}
 VIEW_LABELS = (
-    ("p1/a", "ann", "PLAX"), ("p1/a", "bob", "A4C"), ("p1/b", "bob", "PLAX"),
-    ("p2/c", "ann", "SAX"), ("p2/c", "ann", "A4C"),
-)  # fmt: skip
+    ("p1/a", "ann", "PLAX"),
+    ("p1/a", "bob", "A4C"),
+    ("p1/b", "bob", "PLAX"),
+    ("p2/c", "ann", "SAX"),
+    ("p2/c", "ann", "A4C"),
+)
 
 
 def check_views(study: Study) -> None:

@@ -21,10 +21,42 @@ quick = settings(
 few = settings(quick, max_examples=15)
 
 ODD_NAMES = [
-    "../x", "a/b", "a//b", "/a", "a/", "..", ".", ".hidden", "100%", "%2F", "a b", " a ", "Jürgen",
-    "<script>", "dots...", "a,b", 'say "hi"', "line\nbreak", "re\rturn", "null", "1", "007", "7",
-    "1e5", "a.png", "a.nii", "x.nii.gz", "~", "#", "- a", "{case}", "*", "漢字", "\u2028", "CON",
-]  # fmt: skip
+    "../x",
+    "a/b",
+    "a//b",
+    "/a",
+    "a/",
+    "..",
+    ".",
+    ".hidden",
+    "100%",
+    "%2F",
+    "a b",
+    " a ",
+    "Jürgen",
+    "<script>",
+    "dots...",
+    "a,b",
+    'say "hi"',
+    "line\nbreak",
+    "re\rturn",
+    "null",
+    "1",
+    "007",
+    "7",
+    "1e5",
+    "a.png",
+    "a.nii",
+    "x.nii.gz",
+    "~",
+    "#",
+    "- a",
+    "{case}",
+    "*",
+    "漢字",
+    "\u2028",
+    "CON",
+]
 
 
 def save(path: Path, array: Any, affine: Array | None = None) -> Path:

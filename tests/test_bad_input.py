@@ -305,7 +305,11 @@ def _huge_nifti() -> bytes:
 
 
 def _huge_npy() -> bytes:
-    return b"\x93NUMPY\x01\x00v\x00" + b"{'descr': '|u1', 'fortran_order': False, 'shape': (9999999, 9999999), }".ljust(117) + b"\n"  # fmt: skip  # noqa: E501
+    return (
+        b"\x93NUMPY\x01\x00v\x00"
+        + b"{'descr': '|u1', 'fortran_order': False, 'shape': (9999999, 9999999), }".ljust(117)
+        + b"\n"
+    )
 
 
 @pytest.mark.parametrize(
@@ -582,7 +586,10 @@ def test_empty_folder(run: Run, tmp_path: Path) -> None:
 @pytest.mark.parametrize("form", ["canonical", "packed"])
 @pytest.mark.parametrize("name", ["../x", "..", "/etc/x", "a/../../b", "x/", "con.", "<b>&%2E"])
 def test_a_name_that_is_a_path_stays_a_name(run: Run, tmp_path: Path, name: str, form: str) -> None:
-    rows = ["good,ann,masks/ann/c0.png,images/c0.png", f"{name},{name},masks/bob/c1.png,images/c1.png"]  # fmt: skip  # noqa: E501
+    rows = [
+        "good,ann,masks/ann/c0.png,images/c0.png",
+        f"{name},{name},masks/bob/c1.png,images/c1.png",
+    ]
     path = manifest(tmp_path, *rows, header="case,rater,mask,image")
     out = tmp_path / "deep/down/out"
     out.parent.mkdir(parents=True)
@@ -635,7 +642,7 @@ def imported(run: Run, folder: Path, form: str = "canonical") -> Path:
         ("raters:", "raters: 3\nchannels:", ("raters", "3")),
         ("form: canonical", "form: [", ("not a YAML file",)),
     ],
-)  # fmt: skip
+)
 def test_spoilt_study_file(
     run: Run, tmp_path: Path, old: str, new: str, words: tuple[str, ...]
 ) -> None:

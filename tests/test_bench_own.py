@@ -444,9 +444,12 @@ def test_a_criterion_chooses_the_method_that_fits_best(measured: Any) -> None:
     def row(method: str, fold: int, logs: list[float], dominance: float | None) -> dict[str, Any]:
         blocks = [[10.0, *(10 * log + 0.01 * k for log in logs)] for k in range(measured.BLOCKS)]
         return {
-            "kind": "classes", "method": method, "fold": fold,
-            "blocks": blocks, "dominance": dominance,
-        }  # fmt: skip
+            "kind": "classes",
+            "method": method,
+            "fold": fold,
+            "blocks": blocks,
+            "dominance": dominance,
+        }
 
     logs = {
         "vote": [-1.0, -1.0, -1.0, -1.0, -0.1, -0.1],

@@ -29,9 +29,13 @@ def made(folder: Path, values: Mapping[str, Mapping[str, list[float]]], **more: 
     settings = {setting: {} for row in values.values() for setting in row}
     rows = {row: {"method": METHOD.get(row, "global-cm")} for row in values}
     spec = made_spec(
-        folder, rows=rows, settings=settings, scores=["accuracy"],
-        scales={"smoke": {"seeds": [0]}, "laptop": {"seeds": list(range(5))}}, **more,
-    )  # fmt: skip
+        folder,
+        rows=rows,
+        settings=settings,
+        scores=["accuracy"],
+        scales={"smoke": {"seeds": [0]}, "laptop": {"seeds": list(range(5))}},
+        **more,
+    )
     found = {(s, row): {"accuracy": v} for row, by in values.items() for s, v in by.items()}
     write_results(spec, folder / "results", found)
     return collect(spec, "laptop", folder / "results")

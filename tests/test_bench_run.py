@@ -94,7 +94,9 @@ class TestNumbers:
         assert "2 cells run: " in outcome.out
         assert "--scale laptop" in outcome.out
         place = "tiny/smoke/three-raters"
-        assert files(folder) == [f"{place}/{name}-0.json" for name in ("global-cm-paper-s-form", "vote")]  # fmt: skip  # noqa: E501
+        assert files(folder) == [
+            f"{place}/{name}-0.json" for name in ("global-cm-paper-s-form", "vote")
+        ]
 
         spec = made_spec(tmp_path, settings=settings)
         cells = [cell for cell in cells_of(spec, "smoke") if cell.setting == "three raters"]
@@ -326,7 +328,9 @@ class TestRefused:
         refused(run(*words), path, "cannot be read")
         path.write_text(good)
         write_spec(tmp_path, train={**TINY["train"], "epochs": 5})
-        refused(run(*words), "another version of the benchmark (train epochs 2 there, 5 now)", "--again")  # fmt: skip  # noqa: E501
+        refused(
+            run(*words), "another version of the benchmark (train epochs 2 there, 5 now)", "--again"
+        )
         assert "other version" in run("table", spec, "-o", tmp_path / "results").out
         assert len(no_training) == 2
         assert run(*words, "--again").code == 0

@@ -272,7 +272,11 @@ class TestClaims:
         rows = {"a > b": {"method": "vote"}, "it's ~ 5, or so": {"method": "mean"}, "7": {}}
         spec = made_spec(tmp_path, rows=rows, baseline="", settings={"skill < 0.5": {}})
         check = parse_check("accuracy: a > b < it's ~ 5, or so", spec)
-        assert (check.left[0], check.sign, check.right) == ("a > b", "<", ("it's ~ 5, or so", "skill < 0.5"))  # fmt: skip  # noqa: E501
+        assert (check.left[0], check.sign, check.right) == (
+            "a > b",
+            "<",
+            ("it's ~ 5, or so", "skill < 0.5"),
+        )
         check = parse_check("accuracy: a > b @ skill < 0.5 > 7", spec)
         assert check.left == ("a > b", "skill < 0.5")
         assert check.right == ("7", "skill < 0.5")  # a row of this name comes first
@@ -476,7 +480,12 @@ class TestPlots:
         figure = plot.figure(found)
         dice = figure.axes[0]
         drawn = sorted(x for dots in dice.collections for x, _ in dots.get_offsets().tolist())
-        values = [v for (s, _, score), by in found.values.items() if s == "all" and score != "error" for v in by.values()]  # fmt: skip  # noqa: E501
+        values = [
+            v
+            for (s, _, score), by in found.values.items()
+            if s == "all" and score != "error"
+            for v in by.values()
+        ]
         assert drawn == pytest.approx(sorted(values))
         hollow = [line for line in dice.lines if line.get_marker() == "D"]
         assert sorted(line.get_xdata()[0] for line in hollow) == [60, 62.89, 70.5, 82.92, 99]
@@ -485,7 +494,9 @@ class TestPlots:
     def test_curves_over_an_axis(self, tmp_path: Path) -> None:
         settings = {f"skill {s}{more}": {} for more in ("", ", few") for s in (0.8, 0.3)}
         spec = made_spec(tmp_path, settings=settings, axis="skill", scores=["accuracy"])
-        values = {(name, "vote"): {"accuracy": [k / 10, k / 10 + 0.1]} for k, name in enumerate(settings)}  # fmt: skip  # noqa: E501
+        values = {
+            (name, "vote"): {"accuracy": [k / 10, k / 10 + 0.1]} for k, name in enumerate(settings)
+        }
         write_results(spec, tmp_path, values)
         found = collect(spec, "laptop", tmp_path)
         assert curves(found) == {
@@ -514,7 +525,9 @@ class TestPlots:
         assert run(*words, path).code == 0
         assert plot.digest_of_plot(path) == plot.drawn_digest(found)
         write_result(cells_of(spec, "laptop")[0], tmp_path / "results", {"dice": 0.71})
-        assert plot.digest_of_plot(path) != plot.drawn_digest(collect(spec, "laptop", tmp_path / "results"))  # fmt: skip  # noqa: E501
+        assert plot.digest_of_plot(path) != plot.drawn_digest(
+            collect(spec, "laptop", tmp_path / "results")
+        )
         assert plot.digest_of_plot(tmp_path / "absent.png") is None
         refused = run(*words, tmp_path / "dice.gif")
         assert refused.code == 2
@@ -534,7 +547,10 @@ class TestPages:
 
     def test_the_same_results_give_the_same_pages(self, only: Path, spec: Specification) -> None:
         assert list(pages.pages(pages.reader(only))) == ["index.md"]
-        assert "| Clouds of points |  |  | not run yet |  | 3 to answer |" in pages.pages(pages.reader(only))["index.md"]  # fmt: skip  # noqa: E501
+        assert (
+            "| Clouds of points |  |  | not run yet |  | 3 to answer |"
+            in pages.pages(pages.reader(only))["index.md"]
+        )
         write_results(spec, only, SCORES)
         before = pages.pages(pages.reader(only))
         for path in only.rglob("*.json"):  # the order of files in a folder is nobody's
@@ -546,7 +562,10 @@ class TestPages:
         assert EXPECTED.strip() in page
         assert "raters bench run dice --scale laptop -o results\n" in page
         assert "| ahead of the vote | yes | dice: pixel-cm, paper's form @ all &gt; vote" in page
-        assert "[Clouds of points](dice.md) |  | laptop | 10 of 21 | all: 1.00 | 1 yes, 1 no, 1 not checked |" in before["index.md"]  # fmt: skip  # noqa: E501
+        assert (
+            "[Clouds of points](dice.md) |  | laptop | 10 of 21 | all: 1.00"
+            " | 1 yes, 1 no, 1 not checked |" in before["index.md"]
+        )
 
     def test_a_finding_quotes_results(self, only: Path, tmp_path: Path) -> None:
         finding = "At 0.5\n<!-- bench dice; all; vote; dice; mean -->1<!-- /bench -->\npercent."
@@ -578,7 +597,10 @@ class TestPages:
         fresh = pages.quoted(stale, pages.reader(only))
         assert "vote; dice -->71.0 ± 1.0<!-- /bench -->, at best" in fresh
         assert "mean -->90.0<!-- /bench -->" in fresh
-        assert "-->-10.0 [-12.5, -7.5]<!-- /bench --> of <!-- bench dice; all; mean; dice; seeds -->3<" in fresh  # fmt: skip  # noqa: E501
+        assert (
+            "-->-10.0 [-12.5, -7.5]<!-- /bench --> of <!-- bench dice; all; mean; dice; seeds -->3<"
+            in fresh
+        )
         assert "| vote | 50.0 | 1 of 3 |\n" in fresh
         assert "old" not in fresh
         assert pages.quoted(fresh, pages.reader(only)) == fresh

@@ -247,7 +247,10 @@ def test_what_would_share_a_result_or_never_be_shown_is_refused(
         Specification.model_validate({**plain, **change})
 
 
-@pytest.mark.parametrize("lines", ["data: {source: drawn-masks}\nrows: {vote: {}}\nscales: {}\n", "cells: pixel-cm-digits\n"])  # fmt: skip  # noqa: E501
+@pytest.mark.parametrize(
+    "lines",
+    ["data: {source: drawn-masks}\nrows: {vote: {}}\nscales: {}\n", "cells: pixel-cm-digits\n"],
+)
 def test_a_wrong_score_is_named_with_its_file_and_nothing_else(tmp_path: Path, lines: str) -> None:
     path = tmp_path / "mine.yaml"
     path.write_text(f"title: t\nscores: [dise]\n{lines}")

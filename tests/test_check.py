@@ -17,10 +17,25 @@ from command_line import Run, blob, draw_masks, images, pattern, run_in_process,
 from raters.io import formats
 
 KEYS = {
-    "kind", "cases", "groups", "images", "references", "raters", "classes", "grids",
-    "image_types", "splits", "labels", "repeated_readings", "about", "notes", "errors", "warnings",
-    "problems", "diagnoses",
-}  # fmt: skip
+    "kind",
+    "cases",
+    "groups",
+    "images",
+    "references",
+    "raters",
+    "classes",
+    "grids",
+    "image_types",
+    "splits",
+    "labels",
+    "repeated_readings",
+    "about",
+    "notes",
+    "errors",
+    "warnings",
+    "problems",
+    "diagnoses",
+}
 
 
 @pytest.fixture
@@ -309,7 +324,9 @@ def test_eighty_columns_are_enough(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "80")
-    names = [f"rater {k} of the department of radiology at a university {'ß' * k}" for k in range(59)]  # fmt: skip  # noqa: E501
+    names = [
+        f"rater {k} of the department of radiology at a university {'ß' * k}" for k in range(59)
+    ]
     rng = np.random.default_rng(0)
     table = tmp_path / "answers.csv"
     rows = [f"t{t},{n},{'x' * 90}{rng.integers(25)}" for t in range(9) for n in names]

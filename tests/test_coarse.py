@@ -137,7 +137,9 @@ def test_losses_of_drawings_are_those_of_the_equations(form: Form, space: tuple[
 
 
 @BOTH
-@pytest.mark.parametrize("annotations", [MIXED, ("positive",), ("negative",), ("negative", "positive")])  # fmt: skip  # noqa: E501
+@pytest.mark.parametrize(
+    "annotations", [MIXED, ("positive",), ("negative",), ("negative", "positive")]
+)
 def test_a_step_is_equation_6_with_class_weights(form: Form, annotations: Kinds) -> None:
     given = {"likelihood": form, "trace": 0.2, "trace_over": "all", "prior": 0.0}
     method = disturbed(method_of(annotations, trust_masks=False, **given))

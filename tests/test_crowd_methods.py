@@ -311,11 +311,14 @@ def test_the_first_counts_are_of_all_cases_and_the_warm_up_counts_nothing() -> N
     agreed = method.raters.counts - method.disputed.counts
     assert float(agreed.min()) >= 0
     both = sum(
-        int(((b["labels"] == o).sum(1) * ((b["labels"] >= 0).sum(1) > 1))[
-            ((b["labels"] == o) | (b["labels"] < 0)).all(1)
-        ].sum())
-        for b in batches for o in range(L)
-    )  # fmt: skip
+        int(
+            ((b["labels"] == o).sum(1) * ((b["labels"] >= 0).sum(1) > 1))[
+                ((b["labels"] == o) | (b["labels"] < 0)).all(1)
+            ].sum()
+        )
+        for b in batches
+        for o in range(L)
+    )
     assert float(agreed.sum()) == pytest.approx(both, rel=1e-4)
 
 

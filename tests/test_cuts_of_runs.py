@@ -184,9 +184,16 @@ def test_what_is_no_cut_ends_with_2_and_writes_nothing(
     (tmp_path / "images").mkdir()
     Image.fromarray(np.zeros((16, 16), np.uint8)).save(tmp_path / "images/a.png")
     told = said(
-        capsys, monkeypatch, "predict", folder, tmp_path / "images", "-o", tmp_path / "out",
-        "--cut", given,
-    )  # fmt: skip
+        capsys,
+        monkeypatch,
+        "predict",
+        folder,
+        tmp_path / "images",
+        "-o",
+        tmp_path / "out",
+        "--cut",
+        given,
+    )
     assert told.code == 2
     assert expected in " ".join(told.err.split())
     assert not (tmp_path / "out").exists()
@@ -264,10 +271,12 @@ def test_classes_have_rows_of_their_own() -> None:
     rng = np.random.default_rng(1)
     model.cuts = Cuts(np.array([0.3, 0.4]), np.array([0.3, 0.4]), np.array([0.2, 0.6]), 3, "x")
     study = Study.from_arrays(
-        rng.random((4, 1, 16, 16)), rng.integers(0, 3, (4, 3, 16, 16)),
-        rng.integers(0, 3, (4, 16, 16)), raters=["ann", "../x", "bob"],
+        rng.random((4, 1, 16, 16)),
+        rng.integers(0, 3, (4, 3, 16, 16)),
+        rng.integers(0, 3, (4, 16, 16)),
+        raters=["ann", "../x", "bob"],
         classes={0: "class 0", 2: "class 2", 3: "class 3"},
-    )  # fmt: skip
+    )
     rows = evaluate(model, study).cuts
     assert [row["class"] for row in rows] == ["all", "class 2", "class 3"]
     each = np.array(

@@ -472,9 +472,12 @@ def test_splits_by_what_the_run_saw(runs: dict[str, Path]) -> None:
     study = trained_study()
     seen = [Seen.by_run(runs["vote"])]
     for split, expected in (
-        ("train", range(30)), ("val", range(30, 40)), ("held-out", range(30, 40)),
-        ("test", range(40, 60)), ("new", range(40, 60)),
-    ):  # fmt: skip
+        ("train", range(30)),
+        ("val", range(30, 40)),
+        ("held-out", range(30, 40)),
+        ("test", range(40, 60)),
+        ("new", range(40, 60)),
+    ):
         assert list(choose_split(study, split, seen).cases) == [f"case{k}" for k in expected]
     own = replace(study, index=replace(study.index, splits=np.array(["test", "b"] * 30, object)))
     assert list(choose_split(own, "test", seen).cases) == [f"case{k}" for k in range(0, 60, 2)]

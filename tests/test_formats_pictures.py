@@ -175,7 +175,15 @@ def test_pillows_limit_is_neither_met_nor_changed(
     assert Image.MAX_IMAGE_PIXELS == 1000
 
 
-ADAM7 = [(0, 0, 8, 8), (0, 4, 8, 8), (4, 0, 8, 4), (0, 2, 4, 4), (2, 0, 4, 2), (0, 1, 2, 2), (1, 0, 2, 1)]  # fmt: skip  # noqa: E501
+ADAM7 = [
+    (0, 0, 8, 8),
+    (0, 4, 8, 8),
+    (4, 0, 8, 4),
+    (0, 2, 4, 4),
+    (2, 0, 4, 2),
+    (0, 1, 2, 2),
+    (1, 0, 2, 1),
+]
 
 
 def write_png(file: Path, rows: list[np.ndarray], *, colour: int, interlaced: bool) -> None:

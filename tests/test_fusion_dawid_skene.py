@@ -110,13 +110,16 @@ def slow_em(
     tasks, raters = len(triplets.tasks), len(triplets.raters)
     of_task = {i: [(r, o) for j, r, o in answers if j == i] for i in range(tasks)}
     given_ = np.array(
-        [[sum((r, o) == (s, c) for _, s, c in answers) for o in range(classes)]
-         for r in range(raters)]
-    )  # fmt: skip
+        [
+            [sum((r, o) == (s, c) for _, s, c in answers) for o in range(classes)]
+            for r in range(raters)
+        ]
+    )
     w = {
         (i, t): sum(o == t for _, o in of_task[i]) / max(len(of_task[i]), 1)
-        for i in range(tasks) for t in range(classes)
-    }  # fmt: skip
+        for i in range(tasks)
+        for t in range(classes)
+    }
     likelihoods = []
     for _ in range(iterations):
         seen = [i for i in range(tasks) if of_task[i]]

@@ -67,8 +67,10 @@ class Slow:
 
     def __init__(self, triplets: Triplets, classes: int) -> None:
         self.tasks, self.workers, self.classes = (
-            len(triplets.tasks), len(triplets.raters), classes,
-        )  # fmt: skip
+            len(triplets.tasks),
+            len(triplets.raters),
+            classes,
+        )
         self.answers = list(zip(triplets.task, triplets.rater, triplets.label, strict=True))
         weights = np.exp(-(LEVELS**2) / 8)
         self.weights = self.usual = weights / weights.sum()
@@ -179,9 +181,12 @@ def test_the_evidence_of_a_rater_is_the_integral_over_the_matrix() -> None:
             b = prior.right - a
             log_beta = gammaln(a) + gammaln(b) - gammaln(a + b)
             part *= quad(
-                lambda p, x, y, z: np.exp(x * np.log(p) + y * np.log1p(-p) - z), 0, 1,
-                (right + a - 1, wrong + b - 1, log_beta), epsabs=1e-12,
-            )[0]  # fmt: skip
+                lambda p, x, y, z: np.exp(x * np.log(p) + y * np.log1p(-p) - z),
+                0,
+                1,
+                (right + a - 1, wrong + b - 1, log_beta),
+                epsabs=1e-12,
+            )[0]
         total += part
     found = rows_of(prior, Counts.of(counts), named_).evidence - density
     assert found == pytest.approx(np.log(total), abs=1e-6)
@@ -266,9 +271,13 @@ def test_the_order_of_tasks_and_workers_does_not_matter() -> None:
     tasks, workers = rng.permutation(80), rng.permutation(20)
     order = rng.permutation(len(triplets))
     turned = named(
-        tasks[triplets.task][order], workers[triplets.rater][order], triplets.label[order],
-        80, 20, 3,
-    )  # fmt: skip
+        tasks[triplets.task][order],
+        workers[triplets.rater][order],
+        triplets.label[order],
+        80,
+        20,
+        3,
+    )
     one, other = hierarchical(triplets, 3), hierarchical(turned, 3)
     assert one.confusion is not None and other.confusion is not None
     assert one.difficulty is not None and other.difficulty is not None
@@ -330,9 +339,10 @@ def test_difficulty_is_its_formula_and_finds_hard_tasks() -> None:
     triplets, _ = drawn(coins(rng.uniform(0.8, 0.95, 40), 4), 300, 9)
     hard = triplets.task < 100
     guessed = np.where(
-        hard & (rng.random(len(triplets)) < 0.6), rng.integers(4, size=len(triplets)),
+        hard & (rng.random(len(triplets)) < 0.6),
+        rng.integers(4, size=len(triplets)),
         triplets.label,
-    )  # fmt: skip
+    )
     triplets = named(triplets.task, triplets.rater, guessed, 301, 40, 4)  # nobody saw the last
     fused = hierarchical(triplets, 4)
     found, w, matrices = fused.difficulty, fused.truth, fused.confusion

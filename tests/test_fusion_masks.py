@@ -90,8 +90,9 @@ def test_staple_equals_the_slow_loop(seed: int, classes: int, patterns: bool) ->
     np.testing.assert_allclose(found.truth, truth, atol=2e-6)
     assert found.confusion is not None
     np.testing.assert_allclose(found.confusion, confusion, atol=1e-9)
-    np.testing.assert_array_equal(found.labels[(labels >= 0).any(axis=0)], truth.argmax(axis=0)[
-        (labels >= 0).any(axis=0)])  # fmt: skip
+    np.testing.assert_array_equal(
+        found.labels[(labels >= 0).any(axis=0)], truth.argmax(axis=0)[(labels >= 0).any(axis=0)]
+    )
 
 
 @pytest.mark.parametrize("smoothing", [0.25, 4.0])

@@ -137,9 +137,10 @@ def test_a_window_over_everything_ends_where_plain_staple_does(classes: int) -> 
     np.testing.assert_array_equal(local.labels, plain.labels)
     assert plain.confusion is not None and local.confusion is not None
     np.testing.assert_allclose(
-        local.confusion, np.broadcast_to(plain.confusion[..., None, None], local.confusion.shape),
+        local.confusion,
+        np.broadcast_to(plain.confusion[..., None, None], local.confusion.shape),
         atol=1e-6,
-    )  # fmt: skip
+    )
     assert local.converged
 
 

@@ -73,8 +73,18 @@ def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> 
 def command(folder: Path, out: str, form: str, *more: object) -> list[object]:
     """Return the import of what `draw` drew."""
     reference = f"{folder}/truth/{{case}}.png"
-    return ["import", pattern(folder), *images(folder), "--reference", reference,
-            "-o", folder / out, "--form", form, *more]  # fmt: skip
+    return [
+        "import",
+        pattern(folder),
+        *images(folder),
+        "--reference",
+        reference,
+        "-o",
+        folder / out,
+        "--form",
+        form,
+        *more,
+    ]
 
 
 def draw(folder: Path, cases: int = 6) -> Path:

@@ -60,12 +60,16 @@ CASES = [
     Case("simulate", "--out", ("truth/{case}.png", "--raters", "good"), ("truth", ".", "linked")),
     Case("simulate", "--out", ("study", "--raters", "good", "--overwrite"), ("study",)),
     Case(
-        "simulate", "--confusion",
-        ("study", "--raters", "good", "-o", "new"), ("study/study.yaml", "study/new.npz"),
+        "simulate",
+        "--confusion",
+        ("study", "--raters", "good", "-o", "new"),
+        ("study/study.yaml", "study/new.npz"),
     ),
     Case(
-        "simulate", "--confusion",
-        ("truth/{case}.png", "--raters", "good", "-o", "new"), ("truth/c0.png", "truth/new.png"),
+        "simulate",
+        "--confusion",
+        ("truth/{case}.png", "--raters", "good", "-o", "new"),
+        ("truth/c0.png", "truth/new.png"),
     ),
     Case("train", "--out", (*STUDY, "--epochs", "1"), ("masks/ann", "images", ".", "study")),
     Case("train", "--out", ("study", "--epochs", "1"), ("study/run", "study", "run")),
@@ -88,11 +92,13 @@ CASES = [
     Case("demo", "--out", ("--digits", "images"), ("images", "images/demo")),
     Case("bench", "--results", ("run", "--study", "study"), ("study", "study/new")),
     Case(
-        "bench", "--out",
-        ("table", "labelme", "-o", "results"), ("results/labelme/a.md", "results/labelme/b.json"),
+        "bench",
+        "--out",
+        ("table", "labelme", "-o", "results"),
+        ("results/labelme/a.md", "results/labelme/b.json"),
     ),
     Case("bench", "--out", ("plot", "lidc", "-o", "results"), ("results/pixel-cm-slices/a.png",)),
-]  # fmt: skip
+]
 
 
 @pytest.fixture
@@ -191,8 +197,18 @@ def test_places_beside_the_inputs_are_fine(
         succeeded(run("evaluate", "run", "study", "-o", "run/scores"))
         succeeded(run("report", "run", "--study", "study", "-o", "run"))
         succeeded(run("predict", "run", "images", "-o", "run/predicted", "--overwrite"))
-        succeeded(run("simulate", "truth/{case}.png", "-o", "drawn/study", "--raters", "good:1",
-                      "--confusion", "drawn/confusion.npz"))  # fmt: skip
+        succeeded(
+            run(
+                "simulate",
+                "truth/{case}.png",
+                "-o",
+                "drawn/study",
+                "--raters",
+                "good:1",
+                "--confusion",
+                "drawn/confusion.npz",
+            )
+        )
         succeeded(run("import", "study", "-o", "again"))
     assert (folder / "run/report.html").exists()
     after = fingerprint(folder)
@@ -221,7 +237,7 @@ FUNCTIONS: dict[str, tuple[Write, tuple[str, ...]]] = {
         lambda s, p: raters.fit(s, "vote", epochs=1, progress=False, folder=p),
         ("images", "."),
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)

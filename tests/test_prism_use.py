@@ -139,8 +139,12 @@ def test_labels_are_fused_with_and_without_a_look_at_them(folder: Path, run: Run
         np.testing.assert_array_equal(found, VALUES[expected[name][0].argmax(0)])
     assert (written["fuse"] != written["self"]).any()
     same = raters.fuse(study, model=model)
-    share = np.mean([(same[c].labels == raters.fuse(study, model=model, use_labels=False)[c].labels)
-                     .mean() for c in study.cases])  # fmt: skip
+    share = np.mean(
+        [
+            (same[c].labels == raters.fuse(study, model=model, use_labels=False)[c].labels).mean()
+            for c in study.cases
+        ]
+    )
     assert f"agree on {share:.1%} of the pixels of 3 cases" in same.notes[-1]
 
 
@@ -197,9 +201,19 @@ def test_raters_are_told_apart_and_recurrences_keep_the_truth() -> None:
     They do not draw as much less and more: what a head says is also the weight that it has.
     """
     model = raters.fit(
-        discs(16, 0), "prism", epochs=30, width=8, batch_size=4, lr=3e-3,
-        divp_loss="both", warm_up=0, select="last", val_fraction=0.0, num_workers=0, progress=False,
-    )  # fmt: skip
+        discs(16, 0),
+        "prism",
+        epochs=30,
+        width=8,
+        batch_size=4,
+        lr=3e-3,
+        divp_loss="both",
+        warm_up=0,
+        select="last",
+        val_fraction=0.0,
+        num_workers=0,
+        progress=False,
+    )
     told, truths, areas = [], [], []
     for case in discs(8, 9).iter_cases():
         turns, _ = model.recurrences(case)

@@ -247,10 +247,13 @@ class TestTypes:
         assert CaseAnswers(np.zeros(0, int), np.zeros(0, int), ()).by_rater() == []
 
 
-@pytest.mark.parametrize("make", [
-    lambda: SharedConfusion(torch.zeros(1, 3, 2, 2)),
-    lambda: PixelConfusion(torch.zeros(4, 3, 2, 2)),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: SharedConfusion(torch.zeros(1, 3, 2, 2)),
+        lambda: PixelConfusion(torch.zeros(4, 3, 2, 2)),
+    ],
+)
 def test_answers_of_nobody_knows_whom_are_refused(make: Callable[[], Any]) -> None:
     labels = torch.zeros(4, 2, dtype=torch.long)
     with pytest.raises(RatersError, match="found 2 labels of each case for 3 raters"):

@@ -115,21 +115,28 @@ def test_a_case_that_is_not_in_the_file_is_said(tmp_path: Path) -> None:
     (index,) = re.findall(r'class="index">(.*?)</script>', page, re.S)
     held = {case["id"] for case in json.loads(index)["cases"]}
     name = next(f"case {k}" for k in range(30) if f"case {k}" not in held)
-    script = ASK + """
+    script = (
+        ASK
+        + """
     answer.said = await ask(%s);
     answer.top = Math.abs(figure.getBoundingClientRect().top) < 100;
     answer.row = document.querySelector(".picked a").textContent;
     answer.nowhere = await ask("<b>NOPE");
     answer.held = await ask(%s);
     answer.shown = figure.querySelector("h3").textContent;
-    """  # fmt: skip
+    """
+    )
     here = sorted(held)[-1]
     found = visit(page, script % (json.dumps(name), json.dumps(here)), tmp_path)
     advice = "is not in this file; raters report --all-cases writes all cases beside it."
     assert found.answer == {
-        "said": f"{name} {advice}", "top": True, "row": name, "nowhere": f"<b>NOPE {advice}",
-        "held": "", "shown": here,
-    }  # fmt: skip
+        "said": f"{name} {advice}",
+        "top": True,
+        "row": name,
+        "nowhere": f"<b>NOPE {advice}",
+        "held": "",
+        "shown": here,
+    }
     assert found.console == []
 
 
@@ -248,9 +255,17 @@ def test_commands_break_between_words_only(tmp_path: Path) -> None:
     got = visit(page, script, tmp_path).answer
     assert got["text"] == "raters train STUDY -m pixel-cm --all-cases --epochs 3 <b>"
     assert got["parts"] == [
-        "raters", "train", "STUDY", "-m pixel-cm", "--all-cases", "--epochs", "3", "<b>",
-        "--batch-size", "-m vote",
-    ]  # fmt: skip
+        "raters",
+        "train",
+        "STUDY",
+        "-m pixel-cm",
+        "--all-cases",
+        "--epochs",
+        "3",
+        "<b>",
+        "--batch-size",
+        "-m vote",
+    ]
     assert set(got["lines"]) == {1}
 
 

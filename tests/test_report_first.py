@@ -174,10 +174,12 @@ def test_a_run_has_score_baseline_and_cut(tmp_path: Path, reference: bool) -> No
     labels = np.stack([truth, np.roll(truth, 1, 2), truth], axis=1)
     labels[:, 2, :, :2] = 1 - labels[:, 2, :, :2]
     study = Study.from_arrays(
-        images=rng.normal(size=(7, 1, 8, 8)), labels=labels, raters=model.config.raters,
+        images=rng.normal(size=(7, 1, 8, 8)),
+        labels=labels,
+        raters=model.config.raters,
         reference=truth if reference else None,
         classes={c.value: c.name for c in model.config.classes},
-    )  # fmt: skip
+    )
     made = make_report(tmp_path, study, cases_shown=2)
     score, baseline, cut = first_of(made).numbers
     found = raters.evaluate(tmp_path, study)

@@ -170,8 +170,9 @@ def test_matrices_are_means_over_the_predicted_class(run: Path, study: Study) ->
                 total[:, t] += weight * matrices[(slice(None), t, slice(None), *place)]
                 pixels[t] += weight
     assert watched.matrices == pytest.approx(total / pixels[:, None], abs=1e-5)
-    bits = {case.id: -(model.truth(case) * np.log2(model.truth(case))).sum(0).mean()
-            for case in part}  # fmt: skip
+    bits = {
+        case.id: -(model.truth(case) * np.log2(model.truth(case))).sum(0).mean() for case in part
+    }
     assert watched.uncertainty == pytest.approx(bits, abs=1e-5)
 
 
@@ -267,8 +268,9 @@ def test_unfinished_run_is_refused(run: Path, study: Study, tmp_path: Path) -> N
 
 
 def test_a_study_of_other_classes_is_refused(run: Path) -> None:
-    other = Study.from_arrays(np.zeros((1, 1, 8, 8)), np.zeros((1, 3, 8, 8), int),
-                              classes=["background", "other"])  # fmt: skip
+    other = Study.from_arrays(
+        np.zeros((1, 1, 8, 8)), np.zeros((1, 3, 8, 8), int), classes=["background", "other"]
+    )
     with pytest.raises(RatersError, match="expected those of the run"):
         run_report(run, other)
 
@@ -404,8 +406,12 @@ def test_telling_cases() -> None:
     uncertainty = {"a": 0.3, "b": 0.2, "c": 0.1, "d": 0.0, "e": 0.05}
     dice = {"a": 0.9, "b": float("nan"), "c": 0.2, "d": 0.7, "e": 0.8}
     found = telling_cases(uncertainty, dice, 4)
-    assert found == {"a": "most uncertain", "c": "far from the raters", "d": "typical",
-                     "b": "most uncertain"}  # fmt: skip
+    assert found == {
+        "a": "most uncertain",
+        "c": "far from the raters",
+        "d": "typical",
+        "b": "most uncertain",
+    }
     assert set(telling_cases(uncertainty, dice, 99)) == set(uncertainty)
     assert telling_cases({}, {}, 3) == {}
 

@@ -117,15 +117,20 @@ def test_labels_of_the_whole_study_count_not_only_those_that_are_shown(tmp_path:
     labels = random.integers(0, len(model.config.classes), (40, 3))
     labels[:36, 2] = -1
     study = Study.from_arrays(
-        random.normal(size=(40, 3)), labels, raters=who,
+        random.normal(size=(40, 3)),
+        labels,
+        raters=who,
         classes={c.value: c.name for c in model.config.classes},
         splits=["train"] * 34 + ["test"] * 6,
-    )  # fmt: skip
+    )
     report = run_report(tmp_path, study, shown=0)
     assert "once" not in "".join(
-        plain(b.text) for s in report.sections if s.title == "Raters" for b in s.blocks
+        plain(b.text)
+        for s in report.sections
+        if s.title == "Raters"
+        for b in s.blocks
         if isinstance(b, TextBlock)
-    )  # fmt: skip
+    )
 
 
 @pytest.mark.parametrize("known", [True, False])

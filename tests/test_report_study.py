@@ -276,7 +276,9 @@ def test_fusion_says_who_errs_and_where(tmp_path: Path) -> None:
 def test_error_shares_and_border_of_known_drawings() -> None:
     truth = disc(24, 24, 10)
     labels = np.array([truth, disc(24, 24, 13), disc(24, 24, 7)])
-    counts = np.array([[[[np.sum((truth == t) & (own == o)) for o in (0, 1)] for t in (0, 1)] for own in labels]])  # fmt: skip  # noqa: E501
+    counts = np.array(
+        [[[[np.sum((truth == t) & (own == o)) for o in (0, 1)] for t in (0, 1)] for own in labels]]
+    )
     rows = foreground_rows(counts, ["right", "wide", "narrow"])
     shares = {row["rater"]: (row["beyond"], row["missed"]) for row in rows}
     assert shares["right"] == (0.0, 0.0)

@@ -179,8 +179,10 @@ def test_who_misses_most_is_the_same_in_sentence_figure_and_table(tmp_path: Path
 def test_foreground_numbers_against_pixels_counted_one_by_one() -> None:
     rng = np.random.default_rng(0)
     truth, said = rng.integers(0, 3, (2, 40)), rng.integers(0, 3, (2, 40))
-    pairs = [np.array([[np.sum((t == a) & (s == b)) for b in range(3)] for a in range(3)])
-             for t, s in zip(truth, said, strict=True)]  # fmt: skip
+    pairs = [
+        np.array([[np.sum((t == a) & (s == b)) for b in range(3)] for a in range(3)])
+        for t, s in zip(truth, said, strict=True)
+    ]
     (row,) = foreground_rows(np.array(pairs)[:, np.newaxis], ["ann"])
     there = truth > 0
     assert row["sensitivity"] == pytest.approx((said == truth)[there].mean())
@@ -205,8 +207,10 @@ def test_the_error_of_a_ratio_is_that_of_repeated_studies() -> None:
 
 
 def test_the_sentence_names_the_lowest_of_each_measure() -> None:
-    rows = [{"rater": "ann", "sensitivity": 0.5, "ppv": 0.99},
-            {"rater": "bob", "sensitivity": 0.9, "ppv": 0.985}]  # fmt: skip
+    rows = [
+        {"rater": "ann", "sensitivity": 0.5, "ppv": 0.99},
+        {"rater": "bob", "sensitivity": 0.9, "ppv": 0.985},
+    ]
     text = plain(say("skill", **low_skills(rows)))
     assert "Lowest sensitivity: ann (0.50)" in text and "Lowest positive" not in text
 
@@ -402,8 +406,11 @@ def assert_nobody_is_named(made: Report) -> None:
         if isinstance(block, TableBlock) and block.name not in ("cases-by-distance",):
             assert "reader" not in str(block.rows)
         if isinstance(block, FigureBlock):
-            shown = [text.get_text() for axes in block.figure.axes for text in
-                     (*axes.get_yticklabels(), *axes.get_xticklabels(), axes.title)]  # fmt: skip
+            shown = [
+                text.get_text()
+                for axes in block.figure.axes
+                for text in (*axes.get_yticklabels(), *axes.get_xticklabels(), axes.title)
+            ]
             shown += [t.get_text() for legend in block.figure.legends for t in legend.get_texts()]
             assert not any("reader" in text for text in shown)
 
@@ -438,8 +445,10 @@ def test_anonymous_raters_of_a_run_share_one_matrix() -> None:
 
 
 def test_rows_of_anonymous_raters_become_one() -> None:
-    rows = [{"against": name, "class": "all", "dice": d, "dice_low": 0.0, "cases": 3}
-            for name, d in (("reference", 0.9), ("reader0", 0.4), ("reader1", 0.6))]  # fmt: skip
+    rows = [
+        {"against": name, "class": "all", "dice": d, "dice_low": 0.0, "cases": 3}
+        for name, d in (("reference", 0.9), ("reader0", 0.4), ("reader1", 0.6))
+    ]
     first, second = raters_together(rows)
     assert first["dice"] == 0.9 and second["dice"] == pytest.approx(0.5)
     assert second["against"] == ALL_RATERS and "dice_low" not in second

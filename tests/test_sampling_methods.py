@@ -242,12 +242,14 @@ def test_multi_hypothesis_against_loops(kind: str, weights: Any) -> None:
     shares = (wins + 1) / (wins.sum() + 4)
     held = method.held_out(batch)
     expected = -sum(
-        math.log(sum(
-            share * math.exp(-cross_entropy(p[case, k], told, [1] * L))
-            for k, share in enumerate(shares)
-        ))
+        math.log(
+            sum(
+                share * math.exp(-cross_entropy(p[case, k], told, [1] * L))
+                for k, share in enumerate(shares)
+            )
+        )
         for case, _, told in rows
-    )  # fmt: skip
+    )
     assert held.loss.item() == pytest.approx(expected, rel=1e-9)
     assert np.allclose(numpy(held.truth), np.einsum("k,bk...->b...", shares, np.exp(p)))
     method.start_epoch(3)

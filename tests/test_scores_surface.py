@@ -45,8 +45,9 @@ def slow_surface(mask: Mask) -> list[tuple[int, ...]]:
 
 def slow_distances(a: Mask, b: Mask, spacing: tuple[float, ...]) -> list[list[float]]:
     """Return both directed sets by comparing each surface voxel with each other."""
-    points = [[[i * s for i, s in zip(v, spacing, strict=True)] for v in slow_surface(m)]
-              for m in (a, b)]  # fmt: skip
+    points = [
+        [[i * s for i, s in zip(v, spacing, strict=True)] for v in slow_surface(m)] for m in (a, b)
+    ]
     return [
         [min(math.dist(p, q) for q in points[1 - side]) for p in points[side]] for side in (0, 1)
     ]

@@ -358,8 +358,12 @@ def test_hostile_names_stay_texts_and_in_their_folder(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("small_figures")
 def test_cases_are_links_where_a_report_is_beside(tmp_path: Path) -> None:
     drawn = discs({"ann": 0, "bob": 1, "2": 2}, cases=4)
-    said = Study.from_arrays(labels=np.array([[0, 0, 1], [1, 1, 0]]), raters=["ann", "bob", "2"],
-                             cases=["a b", "c"], classes=["cat", "dog"])  # fmt: skip
+    said = Study.from_arrays(
+        labels=np.array([[0, 0, 1], [1, 1, 0]]),
+        raters=["ann", "bob", "2"],
+        cases=["a b", "c"],
+        classes=["cat", "dog"],
+    )
     for study, name in ((drawn, "c0"), (said, "a b")):
         folder = raters.views.report.report(study, tmp_path, sheets=True).parent / "sheets"
         page = (folder / "2.html").read_text("utf-8")

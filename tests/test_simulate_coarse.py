@@ -239,8 +239,11 @@ def test_who_is_simulated_and_what_their_drawings_mean() -> None:
         Spec("over", "over", None, 0.9, None),
         Spec("scribble", "scribble"),
     )
-    assert [r.severity for s in parse_raters("positive,positive:3,level2") for r in
-            coarse_raters(s, two, severity=2.0)] == [2.0, 3.0, 2.0, 2.0]  # fmt: skip
+    assert [
+        r.severity
+        for s in parse_raters("positive,positive:3,level2")
+        for r in coarse_raters(s, two, severity=2.0)
+    ] == [2.0, 3.0, 2.0, 2.0]
     assert coarse_raters(Spec("a", "positive"), two)[0].severity == 0.5
     assert coarse_raters(Spec("a", "level5"), two)[0].severity == 0.0
 
@@ -414,9 +417,15 @@ def test_the_command_line_draws_and_says_what_is_wrong(
 
     call = ["simulate", "scenes", "--number", "2", "--shape", "40x44", "--raters"]
     done = run(
-        *call, "positive@0.5,negative", "--unmarked", "unknown", "-o", str(tmp_path / "a"),
-        "--confusion", str(tmp_path / "known.npz"),
-    )  # fmt: skip
+        *call,
+        "positive@0.5,negative",
+        "--unmarked",
+        "unknown",
+        "-o",
+        str(tmp_path / "a"),
+        "--confusion",
+        str(tmp_path / "known.npz"),
+    )
     assert done.code == 0, done.err
     assert "negative-tree (negative at severity 0.5, 1 of the area)" in done.out
     from raters.study.read import read
@@ -424,8 +433,9 @@ def test_the_command_line_draws_and_says_what_is_wrong(
     study = read(tmp_path / "a")
     assert study.unmarked == "unknown"
     assert study.annotations["negative-tree"] == "negative"
-    expected = simulate(phantom_study("scenes", 2, (40, 44)), "positive@0.5,negative",
-                        unmarked="unknown")  # fmt: skip
+    expected = simulate(
+        phantom_study("scenes", 2, (40, 44)), "positive@0.5,negative", unmarked="unknown"
+    )
     assert np.array_equal(study[1].labels, expected[1].labels)
     assert np.load(tmp_path / "known.npz")["transition"].shape == (2, 4, 4, 4)
     for raters, usual in (("positive,negative", "unknown"), ("positive,box", "rest")):

@@ -77,7 +77,9 @@ def test_check_and_import_need_no_torch(tmp_path: Path) -> None:
         ["import", tmp_path / "answers.csv", "-o", tmp_path / "table"],
         *(["check", tmp_path / name] for name in ("canonical", "packed", "table")),
     ]
-    before = BLOCK.format(names=set(TORCH)) + RUN_ALL.format(commands=[[str(a) for a in c] for c in commands])  # fmt: skip  # noqa: E501
+    before = BLOCK.format(names=set(TORCH)) + RUN_ALL.format(
+        commands=[[str(a) for a in c] for c in commands]
+    )
     outcome = run_alone("check", pattern(tmp_path), before=before)
     assert outcome.code == 0, outcome.err
     assert "loaded []" in outcome.err

@@ -178,9 +178,15 @@ class TestVerb:
         for k in range(3):
             save(tmp_path / f"images/c{k}.png", RNG.integers(0, 255, (24, 32), dtype=np.uint8))
         outcome = run(
-            tmp_path / "run", f"{tmp_path}/images/{{case}}.png", "-o", tmp_path / "next",
-            "--patch-size", "8,8", "--num-patches", "5",
-        )  # fmt: skip
+            tmp_path / "run",
+            f"{tmp_path}/images/{{case}}.png",
+            "-o",
+            tmp_path / "next",
+            "--patch-size",
+            "8,8",
+            "--num-patches",
+            "5",
+        )
         assert outcome.code == 0, outcome.err
         with (tmp_path / "next/patches.csv").open() as file:
             rows = list(csv.DictReader(file))

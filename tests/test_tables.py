@@ -230,9 +230,17 @@ def test_own_file_is_also_a_table(tmp_path: Path) -> None:
 
 
 SEPARATED = [
-    (",", ".csv"), (";", ".csv"), ("\t", ".csv"), ("\t", ".tsv"), (",", ".txt"),
-    ("\t", ".txt"), (" ", ".txt"), ("   ", ".dat"), (" \t ", ""), (";", ".CSV"),
-]  # fmt: skip
+    (",", ".csv"),
+    (";", ".csv"),
+    ("\t", ".csv"),
+    ("\t", ".tsv"),
+    (",", ".txt"),
+    ("\t", ".txt"),
+    (" ", ".txt"),
+    ("   ", ".dat"),
+    (" \t ", ""),
+    (";", ".CSV"),
+]
 
 
 @pytest.mark.parametrize(
@@ -477,7 +485,7 @@ def test_missing_column_says_what_there_is(write: Callable[..., Path]) -> None:
         (b"PK\3\4\0\0", "unreadable", ["not a text file"]),
         (b"PAR1 and nothing else", "unreadable", ["cannot be read"]),
     ],
-)  # fmt: skip
+)
 def test_bad_long_tables(
     write: Callable[..., Path], text: str | bytes, kind: str, parts: list[str]
 ) -> None:

@@ -557,7 +557,9 @@ def test_collate_fills_up_to_the_largest() -> None:
             assert torch.equal(batch["labels"][:, r], inside.long() - 1)
         assert torch.equal(batch["reference"], inside.long() - 1)
         target = batch["target"]
-        assert torch.equal(target, inside[:, None] * torch.full((2, 1, 1), 0.5) if soft else inside.long() - 1)  # fmt: skip  # noqa: E501
+        assert torch.equal(
+            target, inside[:, None] * torch.full((2, 1, 1), 0.5) if soft else inside.long() - 1
+        )
         assert batch["case"].tolist() == [0, 1]
 
 

@@ -65,9 +65,15 @@ def head() -> Study:
     more = labels.copy()
     more[1, 2:5, 6:11, 2:7] = 1
     return Study.from_arrays(
-        [image, image], [labels, more], [labels[0], labels[0]], raters=RATERS, classes=CLASSES,
-        affines=[AFFINE] * 2, cases=["a/1", "b 2"], channels=["t1", "air"],
-    )  # fmt: skip
+        [image, image],
+        [labels, more],
+        [labels[0], labels[0]],
+        raters=RATERS,
+        classes=CLASSES,
+        affines=[AFFINE] * 2,
+        cases=["a/1", "b 2"],
+        channels=["t1", "air"],
+    )
 
 
 def viewed(study: Study, case: int = 0, **options: Any) -> report.ViewerCase:
@@ -507,7 +513,14 @@ def test_browser_finds_no_fault(used: Visit, moved: Visit) -> None:
 @needs_browser
 def test_browser_names_sides_planes_and_who_said_nothing(used: Visit) -> None:
     got = used.answer
-    assert got["badges"] == ["ann", "bob", "cy empty", "dee not labelled", "reference", "nobody not labelled"]  # fmt: skip  # noqa: E501
+    assert got["badges"] == [
+        "ann",
+        "bob",
+        "cy empty",
+        "dee not labelled",
+        "reference",
+        "nobody not labelled",
+    ]
     assert got["letters"] == [["", "R", "L", "A", "P"]]
     assert got["views"] == ["axial", "coronal", "sagittal", "three planes"]
     assert got["images"] == ["t1", "air"]
@@ -552,7 +565,10 @@ def test_browser_shows_differences(used: Visit) -> None:
     assert (changed(got["bare"], got["differ"]) == ((ann != bob) & known)).all()
     from_truth = (bob != truth) & known  # ann is the reference
     assert (changed(got["bare"], got["fromReference"]) == from_truth).all()
-    more, less = np.array(got["bobAlone"])[from_truth & (truth == 0)], np.array(got["bobAlone"])[from_truth & (bob == 0)]  # fmt: skip  # noqa: E501
+    more, less = (
+        np.array(got["bobAlone"])[from_truth & (truth == 0)],
+        np.array(got["bobAlone"])[from_truth & (bob == 0)],
+    )
     assert (more[:, 0] > more[:, 2]).all()  # orange
     assert (less[:, 2] > less[:, 0]).all()  # blue
     assert len(more) and len(less)
@@ -660,7 +676,7 @@ def test_browser_opens_a_case_by_its_link(name: str, tmp_path: Path) -> None:
     const figure = document.querySelector(".viewer");
     await until(() => figure.dataset.painted && Math.abs(figure.getBoundingClientRect().top) < 100);
     answer.case = figure.querySelector("h3").textContent;
-    """  # fmt: skip
+    """
     found = visit(page, script % json.dumps(name), tmp_path)
     assert (found.answer["case"], found.console) == (name, [])
 
@@ -675,15 +691,20 @@ def test_browser_many_layers(tmp_path: Path) -> None:
     assert len(case.labels) > 1
     block = report.ViewerBlock("cases", [case], "", report.rater_layers(names, shown=12))
     page = report.render(report.Report("r", {}, [report.Section("s", blocks=[block])]))
-    script = USE + """
+    script = (
+        USE
+        + """
     const at = place(panes()[0], 20, 21, 1);
     answer.hover = [[0, 0], [2, 5], [19, 20]].map(([row, column]) => {
       send("pointermove", panes()[0], at(row, column)); return find(".said").innerText; });
-    """  # fmt: skip
+    """
+    )
     found = visit(page, script, tmp_path)
     assert found.console == []
     for (row, column), text in zip([(0, 0), (2, 5), (19, 20)], found.answer["hover"], strict=True):
-        assert text.splitlines() == [f"{n}: {CLASSES[m]}" for n, m in zip(names, masks[:, row, column], strict=True)]  # fmt: skip  # noqa: E501
+        assert text.splitlines() == [
+            f"{n}: {CLASSES[m]}" for n, m in zip(names, masks[:, row, column], strict=True)
+        ]
 
 
 @needs_browser
@@ -702,7 +723,9 @@ def test_browser_cuts_sagittal_slices_as_well(tmp_path: Path) -> None:
     page = report.render(report.Report("r", {}, [report.Section("s", blocks=[block])]))
     # Rows, columns, and the height of a pixel over its width.
     shapes = {"sagittal": [7, 6, 1], "coronal": [7, 5, 1 / 4], "axial": [6, 5, 1 / 4]}
-    script = USE + f"""
+    script = (
+        USE
+        + f"""
     answer.said = {{}}; answer.slices = {{}};
     for (const [name, [rows, columns, ratio]] of Object.entries({json.dumps(shapes)})) {{
       const option = [...find(".view select").options].find((o) => o.textContent === name);
@@ -715,7 +738,8 @@ def test_browser_cuts_sagittal_slices_as_well(tmp_path: Path) -> None:
           return find(".said").innerText;
         }}));
     }}
-    """  # fmt: skip
+    """
+    )
     found = visit(page, script, tmp_path)
     assert found.console == []
     for axis, name in enumerate(("sagittal", "coronal", "axial")):
@@ -739,12 +763,15 @@ def test_browser_says_what_a_pixel_is_not(name: str, shown: str, tmp_path: Path)
     )
     block = report.ViewerBlock("cases", [case], "", layers)
     page = report.render(report.Report("r", {}, [report.Section("s", blocks=[block])]))
-    script = USE + """
+    script = (
+        USE
+        + """
     const at = place(panes()[0], 1, 2, 1);
     answer.said = [0, 1].map((column) => {
       send("pointermove", panes()[0], at(0, column)); return find(".said").innerText; });
     answer.listed = find(".layers label").innerText.trim();
-    """  # fmt: skip
+    """
+    )
     answer = visit(page, script, tmp_path).answer
     assert answer["said"] == [f"{shown}: not core", f"{shown}: not labelled"]
     assert answer["listed"] == shown

@@ -147,8 +147,10 @@ def refuse_without_sheets(sheets: bool, order: Given | None, gold: bool) -> None
     """Reject what only sheets show, where none are asked for."""
     given = [name for name, value in (("--order", order), ("--gold", gold)) if value]
     if given and not sheets:
-        raise RatersError(f"found {' and '.join(given)} without --sheets, expected it: sheets of "
-                          "raters show drift and gold cases")  # fmt: skip
+        raise RatersError(
+            f"found {' and '.join(given)} without --sheets, expected it: sheets of "
+            "raters show drift and gold cases"
+        )
 
 
 def sheets_of(

@@ -52,7 +52,8 @@ def bench_page(found: Collected, title: str) -> str:
 
 def first_screen(found: Collected) -> First:
     """Return what a benchmark found: the best row by setting, claims that hold, and all means."""
-    score, claims = found.spec.scores[0], claim_rows(found)
+    score = found.spec.scores[0]
+    claims = claim_rows(found)
     bests = [best for setting in found.settings if (best := _best(found, score, setting))]
     often = Counter(best["row"] for best in bests).most_common(3) if bests[_FEW_SETTINGS:] else []
     numbers = []
@@ -84,7 +85,8 @@ def _choices(found: Collected, score: str, setting: str) -> list[tuple[Summary, 
 
     The mean of few seeds may be that of easy ones. If no other row has as many, all count.
     """
-    base, rows = found.spec.baseline, found.spec.rows
+    base = found.spec.baseline
+    rows = found.spec.rows
     usable = [name for name, method in METHODS.items() if method.needs != "references"]
     known = [one for one in _ranked(found, score, setting) if rows[one[1]].method in usable]
     least = max((one.n for one, row in known if row == base), default=1)
@@ -100,12 +102,20 @@ def _best(found: Collected, score: str, setting: str) -> Row | None:
     one, row = ranked[0]
     cut = next(iter(SCORES[score].cuts), score)
     at_cut = {name: value_words(own, cut) for own, name in _choices(found, cut, setting)}
-    return {"row": row, "setting": setting, "seeds": one.n, "baseline": found.spec.baseline,
-            "than": difference_cell(found.difference(setting, row, score), score),
-            "score": SCORES[score].title.replace(", at", " at"), "value": value_words(one, score),
-            "cut": SCORES[cut].title if cut != score and row in at_cut else "", "at_cut": at_cut,
-            "ties": [other[1] for other in ranked[1:]
-                     if _tied(found, score, setting, ranked[0], other)]}  # fmt: skip
+    return {
+        "row": row,
+        "setting": setting,
+        "seeds": one.n,
+        "baseline": found.spec.baseline,
+        "than": difference_cell(found.difference(setting, row, score), score),
+        "score": SCORES[score].title.replace(", at", " at"),
+        "value": value_words(one, score),
+        "cut": SCORES[cut].title if cut != score and row in at_cut else "",
+        "at_cut": at_cut,
+        "ties": [
+            other[1] for other in ranked[1:] if _tied(found, score, setting, ranked[0], other)
+        ],
+    }
 
 
 def _tied(found: Collected, score: str, setting: str, *two: tuple[Summary, str]) -> bool:
@@ -120,7 +130,8 @@ def _tied(found: Collected, score: str, setting: str, *two: tuple[Summary, str])
 def _matrix(found: Collected, score: str, bests: Sequence[str]) -> Matrix | None:
     """Return the best rows and the baseline by setting; of one setting, at all cuts."""
     settings = list(found.settings)[:_MOST_COLUMNS]
-    places, heads = [(setting, score) for setting in settings], settings
+    places = [(setting, score) for setting in settings]
+    heads = settings
     if len(settings) == 1:
         places += [(settings[0], cut) for cut in SCORES[score].cuts]
         heads = [SCORES[one].title for _, one in places]
@@ -134,5 +145,6 @@ def _matrix(found: Collected, score: str, bests: Sequence[str]) -> Matrix | None
     seeds = [say("bench_seeds", counts={one.n for one in line if one}) for line in cells]
     seeds = seeds if len(set(seeds)) > 1 else []
     of = {"shown": len(shown), "rows": len(rows), "settings": found.settings, "seeds": seeds}
-    about, digits = plain(say("bench_matrix", most=_MOST_COLUMNS, **of)), SCORES[score].digits
+    about = plain(say("bench_matrix", most=_MOST_COLUMNS, **of))
+    digits = SCORES[score].digits
     return Matrix(SCORES[score].title, shown, heads, values, about, digits=digits, notes=seeds)

@@ -119,7 +119,9 @@ def parse_check(text: str, spec: Specification) -> Check:
 
 
 def _split(text: str, spec: Specification, score: str, rest: str, sign: re.Match[str]) -> Check:
-    left, right, within = rest[: sign.start()].strip(), rest[sign.end() :].strip(), 0.0
+    left = rest[: sign.start()].strip()
+    right = rest[sign.end() :].strip()
+    within = 0.0
     ending = _MARGIN.match(right)
     if ending or sign[1] == "~":
         number = _number(ending[3]) if ending else None
@@ -127,7 +129,8 @@ def _split(text: str, spec: Specification, score: str, rest: str, sign: re.Match
             raise _bad(text, "found no 'within M' at the end, expected a number of shown units")
         if sign[1] == "~" and ending[2] == "by":
             raise _bad(text, "found 'by M' with ~, expected 'within M'")
-        right, within = ending[1].strip(), number if ending[2] == "within" else -number
+        right = ending[1].strip()
+        within = number if ending[2] == "within" else -number
     named = _OTHER.match(right)
     right, other = named.groups() if named and named[2] in SCORES else (right, "")
     value = _number(right)
@@ -226,16 +229,20 @@ def _absent(check: Check, found: Collected) -> str:
 
 
 def _decided(check: Check, difference: Difference) -> Answer:
-    low, high = difference.low, difference.high
-    if low is None or high is None:
+    if difference.low is None or difference.high is None:
         return "unclear"
     if check.sign == "<":
-        low, high = -high, -low
+        low = -difference.high
+        high = -difference.low
+    else:
+        low = difference.low
+        high = difference.high
     if check.sign == "~":
         inside = -check.within < low and high < check.within
         outside = low > check.within or high < -check.within
     else:
-        inside, outside = low > -check.within, high < -check.within
+        inside = low > -check.within
+        outside = high < -check.within
     return "yes" if inside else "no" if outside else "unclear"
 
 
@@ -273,7 +280,8 @@ def answer_claim(claim: Claim, found: Collected) -> Verdict:
     verdicts = [answer_check(parse_check(text, found.spec), found) for text in claim.check]
     if not verdicts:
         return Verdict("not checked")
-    answers, why = {v.answer for v in verdicts}, "; ".join(v.why for v in verdicts)
+    answers = {v.answer for v in verdicts}
+    why = "; ".join(v.why for v in verdicts)
     if len(answers) == 1:
         return Verdict(verdicts[0].answer, why)
     return Verdict("no" if "no" in answers else "unclear", why)

@@ -121,7 +121,8 @@ def run(
     specs = [read_spec(name).with_seeds(scale, o.seeds_of(seeds)) for name in names or ()]
     for spec in specs:
         refuse_checks(spec)
-    places, folder = o.places_of(data or []), Path(results)
+    places = o.places_of(data or [])
+    folder = Path(results)
     found = [cell for spec in specs for cell in o.chosen(spec, scale, rows or (), settings or ())]
     cells = list({cell.path(folder): cell for cell in found}.values())  # tables may share cells
     if dry_run:
@@ -266,7 +267,8 @@ def _show_table(found: Collected) -> None:
     typer.echo(f"\n{found.spec.name}: {found.spec.title}")
     if found.spec.paper:
         terminal.text(f"paper: {found.spec.paper}", indent=7)
-    done, time = f"{found.num_done:,} of {many(found.num_wanted, 'cell')}", duration(found.seconds)
+    done = f"{found.num_done:,} of {many(found.num_wanted, 'cell')}"
+    time = duration(found.seconds)
     typer.echo(f"scale: {found.scale}; {done} done, {time} on one core")
     if not found.comparable:
         terminal.text(f"note: {SMOKE}", indent=6)
@@ -307,7 +309,8 @@ def _collected(name: str, results: str, scale: str, seeds: str, out: str) -> Col
     from raters_bench.results import collect, largest_scale, no_results
     from raters_bench.spec import read_spec
 
-    spec, folder = read_spec(name), Path(results)
+    spec = read_spec(name)
+    folder = Path(results)
     if out:
         Inputs(folders=(folder.absolute() / (spec.cells or spec.name),)).refuse_file(out)
     refuse_checks(spec)

@@ -96,8 +96,10 @@ def make_data(
 def _made(data: str, raters: str, seed: int, places: tuple[tuple[str, Path], ...]) -> BenchData:
     import json
 
-    options, how = json.loads(data), json.loads(raters)
-    source, name = source_of(options), options.pop("source")
+    options = json.loads(data)
+    how = json.loads(raters)
+    source = source_of(options)
+    name = options.pop("source")
     try:
         study = source.make(dict(places), seed, **options)
     except TypeError as error:
@@ -169,7 +171,8 @@ def _with_raters(study: Study, how: Mapping[str, Any], seed: int) -> Study:
     dominance = options.pop("dominance", None)
     if dominance is None:
         return simulate(study, seed=seed, **options)
-    raters, spread = parse_raters(options["raters"]), options.get("spread", SPREAD)
+    raters = parse_raters(options["raters"])
+    spread = options.get("spread", SPREAD)
     for attempt in range(1000):
         drawn = 1000 * seed + attempt
         matrices = matrices_of(raters, len(study.classes), drawn, spread)
@@ -326,8 +329,11 @@ class _OneTrusted:
     """Masks of a data set of which those of one rater are the reference."""
 
     def __init__(self, backend: Backend, rater: str) -> None:
-        self._backend, self._rater = backend, rater
-        self.image, self.image_grid, self.files = backend.image, backend.image_grid, backend.files
+        self._backend = backend
+        self._rater = rater
+        self.image = backend.image
+        self.image_grid = backend.image_grid
+        self.files = backend.files
 
     def mask(self, case: int, rater: str | None) -> RawMask | None:
         """Return the mask of the trusted rater; there are no others."""

@@ -114,7 +114,8 @@ def page(found: Collected) -> str:
 
 def plain_finding(found: Collected) -> str:
     """Return what was found without Markdown; '' if these results lack a number that it quotes."""
-    spec, folder = found.spec, found.folder
+    spec = found.spec
+    folder = found.folder
     try:
         text = quoted(spec.finding, lambda n: found if n == spec.name else committed(n, folder))
     except RatersError:
@@ -127,7 +128,8 @@ def _paragraph(text: str) -> str:
 
 
 def _how(found: Collected) -> str:
-    spec, size = found.spec, found.spec.scale(found.scale)
+    spec = found.spec
+    size = found.spec.scale(found.scale)
     seeds = ", ".join(map(str, size.seeds))
     lines = [
         f"Scale `{found.scale}`, seeds {seeds}; {found.num_done:,} of "

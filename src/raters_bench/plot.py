@@ -25,10 +25,15 @@ from raters_bench.table import flat_rows
 
 SUFFIXES = (".png", ".svg", ".pdf")
 _DPI = 130
-_BLUE, _ORANGE, _GREEN = style.OKABE_ITO[4], style.OKABE_ITO[3], style.OKABE_ITO[2]
+_BLUE = style.OKABE_ITO[4]
+_ORANGE = style.OKABE_ITO[3]
+_GREEN = style.OKABE_ITO[2]
 _LINES = (_BLUE, _ORANGE, _GREEN, *(style.OKABE_ITO[k] for k in (0, 1, 5, 7)))
 _MARKERS = "osD^vPX*"
-_NAME, _PANEL, _LINE = 2.3, 2.7, 0.3  # inches: names of rows, a panel, a row
+# Inches: names of rows, a panel, a row.
+_NAME = 2.3
+_PANEL = 2.7
+_LINE = 0.3
 
 
 def write_plot(found: Collected, path: Path) -> Path:
@@ -129,12 +134,14 @@ def _folded(text: str, width: int = 42) -> str:
 
 
 def _draw_dots(axes: Axes, found: Collected, setting: str, scores: list[str], theme: Theme) -> None:
-    rows, ink = found.rows_of(setting), style.look(theme)
+    rows = found.rows_of(setting)
+    ink = style.look(theme)
     step = 0.26 if len(scores) > 1 else 0.0
     for y, row in enumerate(rows):
         for k, score in enumerate(scores):
             place = y + step * (k - (len(scores) - 1) / 2)
-            colour, values = _LINES[k], list(found.by_seed(setting, row, score).values())
+            colour = _LINES[k]
+            values = list(found.by_seed(setting, row, score).values())
             height = [place] * len(values)
             axes.scatter(values, height, s=13, color=colour, alpha=0.5, linewidths=0, zorder=2)
             mean = found.summary(setting, row, score)
@@ -157,7 +164,8 @@ def _draw_dots(axes: Axes, found: Collected, setting: str, scores: list[str], th
 
 def _dots_legend(made: Figure, found: Collected, panels: list[list[str]], theme: Theme) -> None:
     ink = style.look(theme).ink
-    handles, texts = [], []
+    handles = []
+    texts = []
     several = next((group for group in panels if len(group) > 1), [])
     for k, score in enumerate(several):
         handles.append(Line2D([], [], color=_LINES[k], lw=0, marker="|", ms=9, mew=2.5))
@@ -236,7 +244,8 @@ def _draw_curves(
         colour, line, marker = _look(position)
         known = [(x, found.summary(setting, row, score)) for x, setting in points.items()]
         there = [(x, one) for x, one in known if one is not None]
-        places, means = [x for x, _ in there], [one.mean for _, one in there]
+        places = [x for x, _ in there]
+        means = [one.mean for _, one in there]
         axes.plot(places, means, color=colour, ls=line, marker=marker, ms=4.5, lw=1.4, zorder=3)
         low = [one.mean - (one.sd or 0.0) for _, one in there]
         high = [one.mean + (one.sd or 0.0) for _, one in there]

@@ -364,7 +364,8 @@ def rank_correlation(published: Mapping[str, float], ours: Mapping[str, float]) 
         0.5
     """
     both = [name for name in published if name in ours]
-    first, second = [published[name] for name in both], [ours[name] for name in both]
+    first = [published[name] for name in both]
+    second = [ours[name] for name in both]
     if len(both) < LEAST_RANKED or len(set(first)) == 1 or len(set(second)) == 1:
         return None
     from scipy.stats import spearmanr

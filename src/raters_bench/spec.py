@@ -234,7 +234,9 @@ class Specification(_Shown):
         return self
 
     def _used(self) -> list[tuple[str, list[str], list[str]]]:
-        rows, settings, scales = list(self.rows), list(self.settings), self.scales.values()
+        rows = list(self.rows)
+        settings = list(self.settings)
+        scales = self.scales.values()
         printed = [k for r in self.rows.values() for s in r.published.values() for k in s]
         return [
             ("baseline", [self.baseline] if self.baseline else [], rows),
@@ -275,7 +277,8 @@ def merged(spec: Specification, setting: str, scale: str) -> dict[str, Options]:
         >>> merged(spec, "one", "smoke")
         {'data': {'source': 'drawn-classes'}, 'raters': {'assign': 'one'}, 'train': {'epochs': 1}}
     """
-    own, last = spec.settings[setting], spec.scale(scale)
+    own = spec.settings[setting]
+    last = spec.scale(scale)
     data = {**spec.data, **own.data, **last.data}
     return {
         "data": dict(last.data) if "source" in last.data else data,

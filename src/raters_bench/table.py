@@ -110,7 +110,8 @@ def values_block(found: Collected, setting: str, scores: Sequence[str]) -> Block
     if not kept:
         return None
     printed = [s for s in kept if any(found.published(setting, r, s) is not None for r in rows)]
-    heads, lines = ["row"], []
+    heads = ["row"]
+    lines = []
     for score in kept:
         heads += [SCORES[score].title, *(["published"] if score in printed else [])]
     for row in rows:

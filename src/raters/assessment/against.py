@@ -95,14 +95,17 @@ def compare(
         targets: The classes to measure distances for, by name; None for all foreground.
         progress: Show a progress bar.
     """
-    first, raters, classes = study[cases[0]].geometry, len(study.raters), len(study.classes)
+    first = study[cases[0]].geometry
+    raters = len(study.raters)
+    classes = len(study.classes)
     step = bin_step(first.shape, first.spacing)
     borders = set(evenly(len(cases), MOST_BORDERS))
     leave = set(evenly(len(cases), MOST_LEFT_OUT)) if raters > 2 else set()
 
     def work(k: int) -> tuple[Any, ...]:
         case = study[cases[k]]
-        labels, spacing = case.labels, case.geometry.spacing
+        labels = case.labels
+        spacing = case.geometry.spacing
         consensus = read(case)
         near = None
         if k in borders:
@@ -202,8 +205,10 @@ def foreground_rows(counts: Ints, raters: Sequence[str]) -> list[Row]:
         [0.75, 0.6, 0.5, 0.25, 0.0]
     """
     same = np.einsum("krtt->kr", counts[..., 1:, 1:])
-    drawn, there = counts[..., 1:].sum(axis=(2, 3)), counts[..., 1:, :].sum(axis=(2, 3))
-    missed, beyond = counts[..., 1:, 0].sum(axis=2), counts[..., 0, 1:].sum(axis=2)
+    drawn = counts[..., 1:].sum(axis=(2, 3))
+    there = counts[..., 1:, :].sum(axis=(2, 3))
+    missed = counts[..., 1:, 0].sum(axis=2)
+    beyond = counts[..., 0, 1:].sum(axis=2)
     parts = {
         "sensitivity": (same, there),
         "ppv": (same, drawn),
@@ -222,7 +227,8 @@ def foreground_rows(counts: Ints, raters: Sequence[str]) -> list[Row]:
 
 
 def _ratio(above: Floats, below: Floats) -> tuple[float | None, ...]:
-    total, number = float(below.sum()), int((below > 0).sum())
+    total = float(below.sum())
+    number = int((below > 0).sum())
     if not total:
         return None, None
     ratio = float(above.sum()) / total

@@ -20,7 +20,8 @@ from raters.study.triplets import Triplets
 
 def answer_agreement(study: Study) -> Agreement:
     """Compare all raters of a table; `raters.agree` says what the tables hold."""
-    triplets, classes = study.triplets, len(study.classes)
+    triplets = study.triplets
+    classes = len(study.classes)
     votes = votes_of(study)
     couples = PairTable.of(triplets, classes)
     result = Agreement("classification")
@@ -132,12 +133,14 @@ class PairTable:
         raters = max(len(triplets.raters), 1)
         sizes = np.bincount(triplets.task, minlength=len(triplets.tasks))
         starts = np.cumsum(sizes) - sizes
-        cells, shared = [], []
+        cells = []
+        shared = []
         for size in np.unique(sizes[sizes >= 2]):
             rows = starts[sizes == size][:, np.newaxis] + np.arange(size)
             order = np.argsort(triplets.rater[rows], axis=1, kind="stable")
             rows = np.take_along_axis(rows, order, axis=1)
-            rater, label = triplets.rater[rows].astype(np.int64), triplets.label[rows]
+            rater = triplets.rater[rows].astype(np.int64)
+            label = triplets.label[rows]
             first, second = np.triu_indices(size, k=1)
             pair = rater[:, first] * raters + rater[:, second]
             cell = (pair * num_classes + label[:, first]) * num_classes + label[:, second]
@@ -145,7 +148,8 @@ class PairTable:
             task = np.arange(len(rows))[:, np.newaxis]
             once = np.unique(task * raters**2 + pair) % raters**2
             shared.append(np.unique(once, return_counts=True))
-        (codes, numbers), (pairs, tasks) = _summed(cells), _summed(shared)
+        codes, numbers = _summed(cells)
+        pairs, tasks = _summed(shared)
         counts = np.zeros((len(pairs), num_classes * num_classes), np.int64)
         place = np.searchsorted(pairs, codes // num_classes**2)
         counts[place, codes % num_classes**2] = numbers
@@ -222,14 +226,16 @@ def _pair_rows(study: Study, couples: PairTable) -> list[Row]:
             "rater_a": study.raters[couples.first[k]],
             "rater_b": study.raters[couples.second[k]],
         }
-        counts, tasks = couples.counts[k], int(couples.tasks[k])
+        counts = couples.counts[k]
+        tasks = int(couples.tasks[k])
         kappa = known(coefficients.cohen_kappa(counts))
         rows.append({**names, "cases": tasks, "agreement": _agreeing(counts), "kappa": kappa})
     return rows
 
 
 def _rater_rows(study: Study, votes: Ints, couples: PairTable) -> list[Row]:
-    triplets, classes = study.triplets, len(study.classes)
+    triplets = study.triplets
+    classes = len(study.classes)
     vote = vote_of_rest(triplets, votes, classes)  # no label is MISSING
     compared, agreed = (
         np.bincount(triplets.rater[chosen], minlength=len(study.raters))
@@ -273,7 +279,8 @@ def vote_of_rest(triplets: Triplets, votes: Ints, num_classes: int) -> Labels:
 def _case_rows(study: Study, votes: Ints) -> list[Row]:
     total = votes.sum(axis=1)
     bits = entropy(votes.T)
-    names, index = study.classes.names, study.index
+    names = study.classes.names
+    index = study.index
     majority = votes.argmax(axis=1)
     return [
         {

@@ -102,7 +102,8 @@ def case_agreement(
         ([[[1, 0], [1, 2]]], [[0.8]], 0.25)
     """
     patterns = count_patterns(labels, num_classes)
-    columns, given = patterns.labels.T, patterns.labels != MISSING
+    columns = patterns.labels.T
+    given = patterns.labels != MISSING
     pairs = [joint_counts(a, b, patterns.counts, num_classes) for a, b in combinations(columns, 2)]
     votes = patterns.votes(num_classes)
     volumes = [patterns.counts @ (patterns.labels == c) for c in range(num_classes)]

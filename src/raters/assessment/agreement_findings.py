@@ -152,7 +152,8 @@ def who_draws(ratios: Mapping[str, float]) -> dict[str, Any]:
 def spread(volumes: Floats) -> dict[str, Any]:
     """Return how far volumes `(cases, raters)` of anonymous raters differ within a case."""
     compared = volumes[np.isfinite(volumes).sum(axis=1) > 1]
-    low, high = np.nanmin(compared, axis=1), np.nanmax(compared, axis=1)
+    low = np.nanmin(compared, axis=1)
+    high = np.nanmax(compared, axis=1)
     both = low > 0
     ratio = float(np.median(high[both] / low[both])) if both.any() else None
     return {"cases": len(compared), "ratio": ratio, "empty": int(((low == 0) & (high > 0)).sum())}
@@ -236,7 +237,8 @@ def minorities(drew: Flags, labelled: Flags, size: Array) -> list[Row]:
         few = np.flatnonzero(there & (2 * own < raters))
         if few.size:
             few = few[np.argsort(-size[few, number], kind="stable")]
-            first, row = few[0], {"number": number, "cases": few.tolist()}
+            first = few[0]
+            row = {"number": number, "cases": few.tolist()}
             row |= {"nobody": int((own[few] == 0).sum()), "of": int(there.sum())}
             row["who"] = np.flatnonzero(drew[first, :, number]).tolist()
             row |= {"labelled": int(raters[first]), "size": int(size[first, number])}
@@ -302,7 +304,8 @@ def disputed_tasks(cases: Sequence[Row]) -> dict[str, Any]:
 
 def accuracies(study: Study, truth: Labels) -> list[Row]:
     """Return the share of each rater's labels that equal those of the tasks, and of how many."""
-    given, sizes = study.triplets, (len(study.raters), len(study.classes))
+    given = study.triplets
+    sizes = (len(study.raters), len(study.classes))
     counts = count_triplets(given.task, given.rater, given.label, truth, *sizes)
     shares = [float(np.trace(one) / one.sum()) if one.any() else None for one in counts]
     checked = counts.sum(axis=(1, 2)).astype(int).tolist()

@@ -34,7 +34,8 @@ def mask_agreement(
     total = _Totals(study, surfaces)
 
     def count(case: Case) -> tuple[CaseAgreement, Floats | None]:
-        labels, spacing = case.labels, case.geometry.spacing
+        labels = case.labels
+        spacing = case.geometry.spacing
         with enough_memory(case.id):
             counted = case_agreement(case.id, labels, len(study.classes), spacing)
             return counted, _surfaces(labels, len(study.classes), spacing) if surfaces else None
@@ -60,8 +61,10 @@ class _Totals:
     """Adds up what the cases say; its size does not depend on how many there are."""
 
     def __init__(self, study: Study, surfaces: bool) -> None:
-        self.study, self.surfaces = study, surfaces
-        raters, classes = len(study.raters), len(study.classes)
+        self.study = study
+        self.surfaces = surfaces
+        raters = len(study.raters)
+        classes = len(study.classes)
         self.couples = list(combinations(range(raters), 2))
         self.pair_counts = np.zeros((len(self.couples), classes, classes), np.int64)
         self.rest_counts = np.zeros((raters, classes, classes), np.int64)
@@ -69,7 +72,8 @@ class _Totals:
         names = ("dice", "iou", *(("hd95", "surface_distance") if surfaces else ()))
         self.pair_scores = {name: _Means(shape) for name in names}
         self.rest_dice = _Means((raters, classes))
-        self.volume, self.bias = _Means((raters, classes)), _Means((raters, classes))
+        self.volume = _Means((raters, classes))
+        self.bias = _Means((raters, classes))
         self.cases_of_pair = np.zeros(len(self.couples), np.int64)
         self.cases_of_rater = np.zeros(raters, np.int64)
         self.drawn = np.zeros(classes, np.int64)
@@ -160,7 +164,9 @@ class _Totals:
 
     def _rater_rows(self, k: int) -> list[Row]:
         head = {"rater": self.study.raters[k], "cases": int(self.cases_of_rater[k])}
-        dice, volume, bias = self.rest_dice.means()[k], self.volume.means()[k], self.bias.means()[k]
+        dice = self.rest_dice.means()[k]
+        volume = self.volume.means()[k]
+        bias = self.bias.means()[k]
         rows = []
         for c, (name, kappa) in enumerate(self._kappas(self.rest_counts[k])):
             row = {**head, "class": name, "dice_rest": known(dice[c]), "kappa_rest": kappa}
@@ -204,14 +210,17 @@ def _chance_corrected(votes: Array, weights: Array) -> Row:
 def _bias(volume: Array) -> Floats:
     """Return the relative difference of each rater's volumes from the mean of the others'."""
     exist = ~np.isnan(volume)
-    total, number = np.where(exist, volume, 0.0).sum(axis=0), exist.sum(axis=0)
+    total = np.where(exist, volume, 0.0).sum(axis=0)
+    number = exist.sum(axis=0)
     others = (total - np.where(exist, volume, 0.0)) / np.maximum(number - exist, 1)
     return np.where(exist & (others > 0), volume / np.where(others > 0, others, 1) - 1, np.nan)
 
 
 def _class_kappa(counts: Array, chosen: int) -> float | None:
     """Return Cohen's kappa of one class against all others; None where neither has it."""
-    own, both, other = counts[chosen].sum(), counts[chosen, chosen], counts[:, chosen].sum()
+    own = counts[chosen].sum()
+    both = counts[chosen, chosen]
+    other = counts[:, chosen].sum()
     neither = counts.sum() - own - other + both
     binary = np.array([[neither, other - both], [own - both, both]])
     return known(coefficients.cohen_kappa(binary)) if binary.sum() > binary[0, 0] else None
@@ -227,7 +236,8 @@ class _Means:
     """Means over cases, leaving out what does not exist."""
 
     def __init__(self, shape: tuple[int, ...]) -> None:
-        self.total, self.number = np.zeros(shape), np.zeros(shape, np.int64)
+        self.total = np.zeros(shape)
+        self.number = np.zeros(shape, np.int64)
 
     def add(self, values: Array) -> None:
         exist = ~np.isnan(values)
@@ -236,7 +246,8 @@ class _Means:
 
     def means(self, over: tuple[int, ...] = ()) -> Floats:
         """Average over cases, and over axes such as that of pairs."""
-        total, number = self.total.sum(axis=over), self.number.sum(axis=over)
+        total = self.total.sum(axis=over)
+        number = self.number.sum(axis=over)
         return np.where(number > 0, total / np.maximum(number, 1), np.nan)
 
 

@@ -46,7 +46,9 @@ def kinds_of(labels: Array, consensus: Array) -> dict[str, bool] | None:
     """
     first, second = labels
     seen = (first != MISSING) & (second != MISSING) & (consensus != MISSING)
-    a, b, c = first[seen], second[seen], consensus[seen]
+    a = first[seen]
+    b = second[seen]
+    c = consensus[seen]
     differ = a != b
     if not differ.any():
         return None
@@ -64,7 +66,8 @@ def low_skills(rows: Sequence[Row], equal: float = _EQUAL) -> dict[str, Any]:
         known = {str(r["rater"]): float(r[measure]) for r in rows if r[measure] is not None}
         if not known:
             return {"measures": [], "same": None}
-        low, high = min(known, key=lambda r: known[r]), max(known.values())
+        low = min(known, key=lambda r: known[r])
+        high = max(known.values())
         alike = high - known[low] < equal
         measures.append((name, low if len(known) > 1 else None, known[low], high, alike))
         lowest += [low] if len(known) > 1 and not alike else []
@@ -101,7 +104,8 @@ def border_errors(rows: Sequence[Row], borders: DistanceCounts) -> dict[str, Any
 def _half_within(borders: DistanceCounts, rater: int, outside: bool) -> float:
     """Return the distance within which half of a rater's errors lie, of those near the border."""
     middle = len(borders.edges) // 2
-    drawn, seen = borders.drawn[rater], borders.seen[rater]
+    drawn = borders.drawn[rater]
+    seen = borders.seen[rater]
     errors = drawn[middle:] if outside else (seen - drawn)[:middle][::-1]
     if not errors.sum():
         return 0.0
@@ -116,7 +120,8 @@ def fused_rater_rows(study: Study, counts: Ints) -> list[Row]:
         study: The table.
         counts: Class of the consensus, then class of the rater, `(raters, L, L)`.
     """
-    truth, rows = study.reference_labels, []
+    truth = study.reference_labels
+    rows = []
     given = np.bincount(study.triplets.rater, minlength=len(study.raters))
     reference = None if truth is None else accuracies(study, truth)
     for k, rater in enumerate(study.raters):
@@ -155,7 +160,8 @@ def left_out_scores(labels: Array, num_classes: int, refit: Refit) -> tuple[Floa
     step = math.ceil(math.sqrt(size / _LARGE)) if labels.ndim == 3 and size > _LARGE else 1
     thinned = labels[(slice(None), *(slice(None, None, step),) * (labels.ndim - 1))]
     whole = refit(thinned, num_classes).labels
-    dice, change = np.full(len(labels), np.nan), np.full(len(labels), np.nan)
+    dice = np.full(len(labels), np.nan)
+    change = np.full(len(labels), np.nan)
     for k in range(len(labels)):
         others = thinned.copy()
         others[k] = MISSING  # as good as no rater, and all the others keep their place
@@ -208,12 +214,15 @@ def left_out_tasks(study: Study, names: Sequence[str], refit: Refit) -> tuple[li
     Returns:
         A row per rater, those that change most first; and the fusion of all raters.
     """
-    triplets, classes = study.triplets, len(study.classes)
+    triplets = study.triplets
+    classes = len(study.classes)
     fused = refit(triplets, classes)
     rows = []
     for name in names if len(study.raters) > 2 else []:
         kept = triplets.rater != study.raters.index(name)
-        task, rater, label = triplets.task[kept], triplets.rater[kept], triplets.label[kept]
+        task = triplets.task[kept]
+        rater = triplets.rater[kept]
+        label = triplets.label[kept]
         part = Triplets(task, rater, label, triplets.tasks, triplets.raters, triplets.values)
         changed = fused.labels != refit(part, classes).labels
         own = changed[np.unique(triplets.task[~kept])]

@@ -152,7 +152,8 @@ def information(
     ways = directions_of(state, counts, estimated_prior)
     if not 0 < len(ways) <= MOST_DIRECTIONS:
         return None
-    total, scores = np.zeros((len(ways),) * 2), np.zeros((len(by_group), len(ways)))
+    total = np.zeros((len(ways),) * 2)
+    scores = np.zeros((len(by_group), len(ways)))
     for first in range(0, used.size, _BLOCK):
         part = slice(first, first + _BLOCK)
         weights = used.weights[part]
@@ -175,7 +176,9 @@ def _slopes(
     own = np.flatnonzero((ways.true == true) | ways.of_prior)
     slopes = np.zeros((len(own), labels.shape[1]))
     for k, way in enumerate(own):
-        rater, grows, falls = ways.rater[way], ways.grows[way], ways.falls[way]
+        rater = ways.rater[way]
+        grows = ways.grows[way]
+        falls = ways.falls[way]
         if rater < 0:
             share = max(state.prior[true, 0], _SMALLEST)
             slopes[k] = (float(grows == true) - float(falls == true)) / share

@@ -84,7 +84,8 @@ def share_interval(right: Floats, groups: Array) -> Interval:
         1.000 (0.646 to 1.000)
     """
     there = np.isfinite(right)
-    share, number = float(right[there].mean()), len(np.unique(groups[there]))
+    share = float(right[there].mean())
+    number = len(np.unique(groups[there]))
     low, high = wilson(share, number if number >= LEAST_GROUPS else UNDEFINED)
     return Interval(share, float(low), float(high), number, int((~there).sum()))
 
@@ -138,11 +139,13 @@ def mixed_up(
         >>> [(one.others, one.said, one.share) for one in mixed_up(own, 2 * own, "ab", False)]
         [('b', 'a', 0.6)]
     """
-    rest, first = everybody - own, int(masks)
+    rest = everybody - own
+    first = int(masks)
     found = []
     for row in range(first, len(names)):
         for column in range(first, len(names)):
-            number, total = int(own[row, column]), int(own[row].sum())
+            number = int(own[row, column])
+            total = int(own[row].sum())
             if row == column or number < (1 if masks else _LEAST_MIXED) or number < 0.02 * total:
                 continue
             usual = rest[row, column] / rest[row].sum() if rest[row].any() else np.nan
@@ -168,7 +171,8 @@ def beside(own: Ints, chosen: int) -> Beside:
         >>> beside(np.array([[90, 5], [2, 15]]), 1)
         Beside(missed=0.11764..., beyond=0.25)
     """
-    theirs, mine = own[chosen].sum(), own[:, chosen].sum()
+    theirs = own[chosen].sum()
+    mine = own[:, chosen].sum()
     return Beside(
         float(own[chosen, 0] / theirs) if theirs else np.nan,
         float(own[0, chosen] / mine) if mine else np.nan,
@@ -285,7 +289,8 @@ def trend(order: ArrayLike, scores: ArrayLike, groups: ArrayLike, seed: int = 0)
         >>> round(found.change.estimate, 2), found.differs
         (-0.2, True)
     """
-    when, values = np.asarray(order, np.float64), np.asarray(scores, np.float64)
+    when = np.asarray(order, np.float64)
+    values = np.asarray(scores, np.float64)
     there = np.isfinite(when) & np.isfinite(values)
     number = int(there.sum())
     place = np.full(len(when), np.nan)

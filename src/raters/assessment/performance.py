@@ -80,7 +80,8 @@ def measures(confusion: Floats, prior: Floats) -> Floats:
 def parts(joint: Floats) -> tuple[Floats, Floats]:
     """Return what each measure divides by what, `(..., 4, L)` each, from `p(is, says)`."""
     right = np.diagonal(joint, axis1=-2, axis2=-1)
-    is_class, says = joint.sum(axis=-1), joint.sum(axis=-2)
+    is_class = joint.sum(axis=-1)
+    says = joint.sum(axis=-2)
     total = joint.sum(axis=(-2, -1))[..., np.newaxis]
     neither = total - is_class - says + right
     part = np.stack([right, neither, right, neither], axis=-2)
@@ -173,7 +174,8 @@ def _errors(
     spread = inverse if freedom is None else found.over_groups(inverse)
     raters, classes = state.confusion.shape[:2]
     left = inverse @ found.scores.sum(axis=0)  # what a Newton step would still change
-    variances, steps = [], []
+    variances = []
+    steps = []
     for r, matrix in enumerate(state.confusion):
         ways = found.directions.moved(r, classes)
         slopes = moved_measures(matrix, state.prior[:, 0], *ways).reshape(len(left), -1)
@@ -238,9 +240,26 @@ LEAST_LABELS = 1.0
 # Quantiles 0.975 of Student's t; importing scipy for them would take longer than most fits.
 _FREEDOM = np.array([1, 1.25, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 10, 15, 20, 30, 60, 120, np.inf])
 _QUANTILES = np.array(
-    [12.7062, 8.0280, 6.0167, 4.3027, 3.5747, 3.1824, 2.7764, 2.5706, 2.4469,
-     2.3060, 2.2281, 2.1314, 2.0860, 2.0423, 2.0003, 1.9799, 1.9600]
-)  # fmt: skip
+    [
+        12.7062,
+        8.0280,
+        6.0167,
+        4.3027,
+        3.5747,
+        3.1824,
+        2.7764,
+        2.5706,
+        2.4469,
+        2.3060,
+        2.2281,
+        2.1314,
+        2.0860,
+        2.0423,
+        2.0003,
+        1.9799,
+        1.9600,
+    ]
+)
 
 
 def t_quantile(freedom: ArrayLike) -> Floats:
@@ -277,7 +296,8 @@ def share_interval(
         >>> round(float(low), 3), round(float(high), 3)
         (0.786, 0.957)
     """
-    p, e = np.asarray(share, np.float64), np.asarray(error, np.float64)
+    p = np.asarray(share, np.float64)
+    e = np.asarray(error, np.float64)
     with np.errstate(divide="ignore", invalid="ignore"):
         labels = p * (1 - p) / e**2
         low, high = wilson(p, labels, t_quantile(freedom))

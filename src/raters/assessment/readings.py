@@ -118,7 +118,9 @@ class TableReadings:
     def of(self, rater: int) -> OneRater:
         """Return the readings of a rater, by number."""
         own = self.rater == rater
-        label, vote, truth = self.label[own], self.vote[own], self.reference[own]
+        label = self.label[own]
+        vote = self.vote[own]
+        truth = self.reference[own]
         size = len(self.names)
         return OneRater(
             self.task[own],
@@ -178,7 +180,8 @@ def readings_of(study: Study, gold: bool = False, progress: bool = False) -> Rea
 
 
 def _of_masks(study: Study, gold: bool, progress: bool) -> MaskReadings:
-    raters, size = len(study.raters), len(study.classes)
+    raters = len(study.raters)
+    size = len(study.classes)
 
     def compare(case: Case) -> tuple[Floats, Floats, Floats, Ints, Ints]:
         labels = case.labels
@@ -204,7 +207,9 @@ def _of_masks(study: Study, gold: bool, progress: bool) -> MaskReadings:
 
 
 def _of_table(study: Study, gold: bool) -> TableReadings:
-    given, raters, size = study.triplets, max(len(study.raters), 1), len(study.classes)
+    given = study.triplets
+    raters = max(len(study.raters), 1)
+    size = len(study.classes)
     vote = vote_of_rest(given, votes_of(study), size)
     decided = vote != MISSING
     right = np.where(decided, vote == given.label, False).astype(np.float64)
@@ -219,7 +224,8 @@ def _of_table(study: Study, gold: bool) -> TableReadings:
     truth = study.reference_labels if gold else None
     reference = np.full(len(vote), MISSING, np.int16) if truth is None else truth[given.task]
     names = tuple(study.classes.names)
-    task, rater = given.task.astype(np.int64), given.rater.astype(np.int64)
+    task = given.task.astype(np.int64)
+    rater = given.rater.astype(np.int64)
     return TableReadings(names, raters, task, rater, given.label, vote, reference, others)
 
 

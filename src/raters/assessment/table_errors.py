@@ -221,7 +221,8 @@ def _spread(
 
 def _measures(model: Model, moves: Moves) -> list[Floats]:
     """Return how the measures move, `(R, 4, L)`, a draw."""
-    confusion, prior = model.parameters.confusion, model.parameters.prior
+    confusion = model.parameters.confusion
+    prior = model.parameters.prior
     changed = confusion[..., np.newaxis] * moves.matrices.transpose(0, 2, 1, 3)
     shares = prior[:, np.newaxis] * moves.prior
     return [
@@ -233,7 +234,8 @@ def _measures(model: Model, moves: Moves) -> list[Floats]:
 def _solve(model: Model, right: Moves) -> Moves | None:
     """Solve `(1 - M) x = right` by conjugate gradients; None where the fit is at no maximum."""
     found = Moves(np.zeros_like(right.matrices), np.zeros_like(right.prior))
-    rest, way = right, right
+    rest = right
+    way = right
     size = model.inner(rest, rest)
     enough = np.maximum(size * _TOLERANCE**2, 1e-30)
     for _ in range(_MOST_STEPS):
@@ -245,8 +247,10 @@ def _solve(model: Model, right: Moves) -> Moves | None:
         if (bend[active] <= 0).any():
             return None
         length = np.where(active, size / np.where(active, bend, 1), 0)
-        found, rest = found.plus(way, length), rest.plus(applied, -length)
-        before, size = size, model.inner(rest, rest)
+        found = found.plus(way, length)
+        rest = rest.plus(applied, -length)
+        before = size
+        size = model.inner(rest, rest)
         way = rest.plus(way, np.where(active, size / before, 0))
     return found if (size <= 100 * enough).all() else None
 
@@ -284,7 +288,8 @@ def weighted_counts(
         counts: `(raters, o, t, draws)`, added to.
         tasks: `(t, draws)`, added to: over tasks that have answers.
     """
-    classes, draws = posteriors.shape[1], weights.shape[1]
+    classes = posteriors.shape[1]
+    draws = weights.shape[1]
     part = np.empty((classes, draws))
     for task in range(posteriors.shape[0]):
         if answers.starts[task + 1] == answers.starts[task]:
@@ -311,9 +316,11 @@ def moved_counts(
     o, t, draws)`. The other arguments are those of `weighted_counts`.
     """
     classes, draws = moved_prior.shape
-    part, mean = np.empty((classes, draws)), np.empty(draws)
+    part = np.empty((classes, draws))
+    mean = np.empty(draws)
     for task in range(posteriors.shape[0]):
-        first, last = answers.starts[task], answers.starts[task + 1]
+        first = answers.starts[task]
+        last = answers.starts[task + 1]
         if last == first or posteriors[task].max() > 1 - 1e-12:
             continue  # nothing can move the truth of a task that is certain
         part[:] = moved_prior

@@ -39,7 +39,8 @@ def agree(
     from raters.assessment.agreement_case import refuse_place, write_entropy_maps
     from raters.study.places import Inputs
 
-    study, progress = opened(), sys.stderr.isatty()
+    study = opened()
+    progress = sys.stderr.isatty()
     inputs = Inputs.of(study)
     if out:
         inputs.refuse(out, FILES)

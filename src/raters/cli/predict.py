@@ -74,9 +74,17 @@ def predict(
     from raters.learning.prediction.writing import Outputs
 
     outputs = Outputs(
-        probabilities, entropy, tuple(dict.fromkeys(as_rater or [])), confusion, overlap, cut,
-        samples, seed, weights, recurrences,
-    )  # fmt: skip
+        probabilities,
+        entropy,
+        tuple(dict.fromkeys(as_rater or [])),
+        confusion,
+        overlap,
+        cut,
+        samples,
+        seed,
+        weights,
+        recurrences,
+    )
     study = open_images(images, model.config)
     _move(model, device)
     result = predict_study(model, study, out, outputs, overwrite, sys.stderr.isatty())
@@ -100,7 +108,8 @@ def _move(model: Model, device: str) -> None:
 
 def _report(result: PredictResult, as_json: bool, whole: float) -> None:
     """Print what was done, and how fast: without what it took to load the model."""
-    facts, cases = result.to_dict(), many(result.written, "case")
+    facts = result.to_dict()
+    cases = many(result.written, "case")
     if as_json:
         terminal.json({**facts, "whole_seconds": whole})
     else:

@@ -19,7 +19,10 @@ TablesOut = Annotated[str, Option("-o", "--out", help="Write all tables here, as
 Overwrite = Annotated[bool, Option(help="Write all cases again.")]
 AsJson = Annotated[bool, Option("--json", help="Print everything as JSON.")]
 
-_CHOOSE, _MASKS, _TABLES = "Filter cases, raters, classes", "Masks", "Tables"  # panels
+# Panels.
+_CHOOSE = "Filter cases, raters, classes"
+_MASKS = "Masks"
+_TABLES = "Tables"
 
 
 def _option(
@@ -195,7 +198,8 @@ def as_verb(
     command: Callable[..., None], verb: Callable[..., None], takes: list[inspect.Parameter]
 ) -> Callable[..., None]:
     """Let a function pass for a verb that takes these parameters."""
-    command.__name__, command.__doc__ = verb.__name__, verb.__doc__
+    command.__name__ = verb.__name__
+    command.__doc__ = verb.__doc__
     command.__signature__ = inspect.Signature(takes)  # type: ignore[attr-defined]
     command.__annotations__ = {p.name: p.annotation for p in takes}
     return command

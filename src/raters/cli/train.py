@@ -117,7 +117,8 @@ def _asked(
     named, of_file, notes = read_config(config, method) if config else (None, {}, [])
     if is_own(of_file.get("network")) and "network" not in options:
         allowed(of_file["network"])
-    method, options = method or named, {**of_file, **options}
+    method = method or named
+    options = {**of_file, **options}
     if resume:
         return method, options, notes, None
     try:
@@ -258,7 +259,8 @@ def next_commands(out: str, study: dict[str, Any], split: str = "") -> list[str]
         raters evaluate run a.csv --images x.npy --split held-out
         raters predict run NEW.npy -o predictions/
     """
-    words, images = study_words(study), study.get("images") or ""
+    words = study_words(study)
+    images = study.get("images") or ""
     new = "NEW.npy" if images.endswith(".npy") else "NEW_IMAGES"  # that the model has not seen
     if "{case}" in images:
         new = f'"NEW/{{case}}{images.rpartition("{case}")[2].rpartition("/")[2]}"'

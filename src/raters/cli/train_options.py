@@ -44,7 +44,8 @@ class TypedOption:
 
     def parameter(self, taken: Iterable[str]) -> inspect.Parameter:
         """Return the parameter that typer makes an option of; None means that it was not given."""
-        flag, kind = self.flag(taken), plain_type(self.info.annotation)
+        flag = self.flag(taken)
+        kind = plain_type(self.info.annotation)
         switch = kind is bool
         option = Option(
             f"--{flag}/--no-{flag}" if switch else f"--{flag}",

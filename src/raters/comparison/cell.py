@@ -151,7 +151,8 @@ def run_cell(cell: Cell, folder: Path, places: Places) -> Path:
     from raters_bench.scoring import score_cell
 
     reset_peak()
-    started, used = time.perf_counter(), time.process_time()
+    started = time.perf_counter()
+    used = time.process_time()
     path = cell.path(folder)
     path.parent.mkdir(parents=True, exist_ok=True)
     data = make_data(cell.data, cell.raters, cell.seed, places)
@@ -271,7 +272,8 @@ def result_of(cell: Cell, folder: Path) -> Result | None:
     return result
 
 
-_STATUS, _CLEAR = Path("/proc/self/status"), Path("/proc/self/clear_refs")
+_STATUS = Path("/proc/self/status")
+_CLEAR = Path("/proc/self/clear_refs")
 
 
 def reset_peak() -> None:

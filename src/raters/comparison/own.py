@@ -34,7 +34,8 @@ from raters.study.study import Study
 from raters_bench.spec import Specification
 from raters_bench.studies import folded, without_test
 
-NAME, SCALE = "own", "laptop"
+NAME = "own"
+SCALE = "laptop"
 """The benchmark and its scale: results lie at FOLDER/own/laptop/."""
 
 DEFAULT_METHODS = {
@@ -115,7 +116,8 @@ def own_specification(
     for method in methods:
         _refuse_method(method, study)
     _refuse_doubles(methods, seeds)
-    part, train = without_test(study), {"select": "likelihood", **(options or {})}
+    part = without_test(study)
+    train = {"select": "likelihood", **(options or {})}
     refuse_study(part)
     share = _share(train.get("val_fraction", 0.15))
     folded(part, 0, folds, share)  # refuses too few groups

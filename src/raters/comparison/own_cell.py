@@ -50,7 +50,8 @@ def score_own(
     """
     rest = study.take(np.flatnonzero(study.index.splits != "test"))
     known = shared_raters(model.config.labelled, test)
-    columns, places = [model.config.raters.index(name) for name in known], list(known.values())
+    columns = [model.config.raters.index(name) for name in known]
+    places = list(known.values())
     cut = None if model.cuts is None else model.cuts.area
     alike = own = LabelFit(columns, places, counted_matrices(model, rest), cut)
     if has_matrices(model):
@@ -120,7 +121,8 @@ def read_kept(path: Path) -> Kept | None:
     return Kept(groups, sums, predicted)
 
 
-MOST_PASSES, CLOSE = 100, 1e-3
+MOST_PASSES = 100
+CLOSE = 1e-3
 """Matrices are counted until none changes by more, or so many times."""
 
 MOST_VALUES = 1 << 24
@@ -202,7 +204,9 @@ def _predicted(model: Model, part: Study) -> tuple[list[Case], list[Array]]:
     from raters.learning.prediction.predict import predict_cases
 
     order = np.random.default_rng(0).permutation(len(part))
-    cases, truth, number = [], [], 0
+    cases = []
+    truth = []
+    number = 0
     for case, found in predict_cases(model, (part[int(k)] for k in order)):
         if isinstance(found, RatersError):
             raise found

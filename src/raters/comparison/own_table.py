@@ -125,7 +125,8 @@ def compare_cells(
     A method without a result in one of the folds has no scores: on other cases they would not be
     comparable.
     """
-    wanted, done = columns(spec.scores), []
+    wanted = columns(spec.scores)
+    done = []
     for cell in cells:
         result = result_of(cell, folder)
         if result is not None:
@@ -225,7 +226,8 @@ def _summed(done: Sequence[_Done]) -> tuple[dict[str, dict[str, Floats]], dict[s
 
 
 def _notes(spec: Specification, study: Study, run: BenchRun, swapped: Sequence[str]) -> list[str]:
-    seeds, folds = len(spec.scale("laptop").seeds), len(spec.settings)
+    seeds = len(spec.scale("laptop").seeds)
+    folds = len(spec.settings)
     notes = [
         f"Held-out cases of {many(folds, 'fold')} by group, {many(seeds, 'seed')} (± standard "
         "deviation over seeds). Log-likelihoods are in nats per label, with the matrices that a "

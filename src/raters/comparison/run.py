@@ -198,7 +198,8 @@ class _Lane:
 
     def __init__(self) -> None:
         self._pool: ProcessPoolExecutor | None = None
-        self._closed, self._starting = False, Lock()
+        self._closed = False
+        self._starting = Lock()
 
     def run(self, work: partial[Outcome], cell: Cell) -> Outcome:
         try:
@@ -220,7 +221,8 @@ class _Lane:
     def close(self) -> None:
         """End the process, without waiting for what it does."""
         with self._starting:  # a process that is half started cannot be ended
-            self._closed, pool = True, self._pool
+            self._closed = True
+            pool = self._pool
         if pool is None:
             return
         for process in list((pool._processes or {}).values()):

@@ -109,7 +109,9 @@ class Consensus:
     def __init__(
         self, study: Study, method: str, pool: bool, options: dict[str, Any], progress: bool
     ) -> None:
-        self.study, self.pooled, self._progress = study, pool, progress
+        self.study = study
+        self.pooled = pool
+        self._progress = progress
         self._method = method_of(method)
         fixed = self._method.fixed if study.kind == "segmentation" else None
         self._options = {**options, **(fixed or {})}
@@ -117,7 +119,8 @@ class Consensus:
         self._name = method
 
     def __repr__(self) -> str:
-        study, name = self.study, f"{self._name}{', pooled' if self.pooled else ''}"
+        study = self.study
+        name = f"{self._name}{', pooled' if self.pooled else ''}"
         return f"Consensus({name}, {many(len(study), 'case')}, {many(len(study.raters), 'rater')})"
 
     def _repr_html_(self) -> str:
@@ -290,7 +293,8 @@ class Consensus:
 
     def _image(self, case: Case) -> Array:
         """Return the image of a case, of the shape of its masks."""
-        image, space = case.image, case.labels.shape[1:]
+        image = case.image
+        space = case.labels.shape[1:]
         if image is None or image.shape[1:] != space:
             found = "no image" if image is None else f"an image of {image.shape[1:]} pixels"
             raise RatersError(
@@ -331,7 +335,8 @@ class Consensus:
         """How far each rater can be trusted, as rows: by case, or one for all if pooled."""
         names = self.study.raters, self.study.classes.names
         if self._shared is not None:
-            fit, labels = self._shared.shared, self._shared.labels()
+            fit = self._shared.shared
+            labels = self._shared.labels()
             errors = self._shared.errors()
             return performance_rows(*names, fit.confusion, fit.prior, errors, labels)
         if self.study.kind == "classification":
@@ -342,16 +347,20 @@ class Consensus:
         return rows
 
     def _table_rows(self) -> list[Row]:
-        fusion, study = self.table, self.study
+        fusion = self.table
+        study = self.study
         if fusion.confusion is None or fusion.prior is None:
             return []
-        kind, groups, errors = self._method.errors, study.index.groups, None
+        kind = self._method.errors
+        groups = study.index.groups
+        errors = None
         if kind == "draws":
             known = self._options.get("prior") is not None
             errors = posterior_errors(study.triplets, fusion, known)
         elif kind is not None:
             errors = table_errors(study.triplets, groups, fusion, kind, self._options)
-        shares, decided = fusion.prior, fusion.labels != MISSING
+        shares = fusion.prior
+        decided = fusion.labels != MISSING
         alike = self._options.get("prior") is None and not self._options.get("estimate_prior")
         if kind == "coin" and alike and decided.any():
             shares = fusion.truth[decided].mean(axis=0)  # it took classes as equally frequent
@@ -378,7 +387,8 @@ class Consensus:
     def notes(self) -> list[str]:
         """What has to be said about the result; of masks, every case is fused for it."""
         if self.study.kind == "classification":
-            triplets, classes = self.study.triplets, len(self.study.classes)
+            triplets = self.study.triplets
+            classes = len(self.study.classes)
             others = table_notes(triplets, classes, self.table, self._name, self._options)
             return [*with_names(self.table.notes, self.study.classes.names), *others]
         return self.notes_from(case_remarks(c.labels, f) for c, f in self.iter_cases())

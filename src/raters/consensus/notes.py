@@ -57,7 +57,8 @@ def case_remarks(labels: Array, fusion: Fusion) -> Row:
     if same:
         remarks["same"] = same
     there = np.flatnonzero((looks >= 0).any(axis=1))
-    matrices, fused = fusion.confusion is not None, fusion.labels.ravel()
+    matrices = fusion.confusion is not None
+    fused = fusion.labels.ravel()
     if len(there) == 1 and matrices and _equal(flat[there[0]], fused):
         remarks["one"] = True
     if len(there) == 2 and matrices:
@@ -118,7 +119,8 @@ def notes_of(remarks: Iterable[Row], raters: Sequence[str], method: str) -> list
         alone += "one" in row
         pairs += "two" in row
         voxels, empty = row.get("two", (0, 0))
-        differ, background = differ + voxels, background + empty
+        differ = differ + voxels
+        background = background + empty
     notes = [
         f"{raters[a]} and {raters[b]} have the same masks in {number:,} of the {both[a, b]:,} "
         "cases that both drew on: together they outvote raters who differ by chance; "

@@ -57,7 +57,9 @@ class PooledStaple:
         starts: Starts | None = None,
         progress: bool = False,
     ) -> None:
-        self._study, self._classes, self._progress = study, len(study.classes), progress
+        self._study = study
+        self._classes = len(study.classes)
+        self._progress = progress
         self._options = EMOptions(max_iter, tol, estimate_prior, smoothing)
         self.columns: Columns | None = None
         self.groups: Groups | None = None
@@ -78,7 +80,8 @@ class PooledStaple:
     @property
     def shared(self) -> Fusion:
         """What all cases share: matrices, prior and how EM went."""
-        state, nothing = self.state, np.empty(0, np.int16)
+        state = self.state
+        nothing = np.empty(0, np.int16)
         return Fusion(
             nothing.astype(np.float64),
             nothing,
@@ -97,7 +100,8 @@ class PooledStaple:
                 yield found
 
     def _count(self) -> PatternCounts:
-        counts, cases = PatternCounts(), 0
+        counts = PatternCounts()
+        cases = 0
         work = partial(_group_and_columns, num_classes=self._classes)
         counted = ordered_map(work, self._study.iter_cases())
         for found in track(counted, len(self._study), "counting", self._progress):
@@ -111,7 +115,9 @@ class PooledStaple:
         return counts
 
     def _fit_by_passes(self) -> EMState:
-        raters, shares, voxels = len(self._study.raters), np.zeros((self._classes, 1)), 0
+        raters = len(self._study.raters)
+        shares = np.zeros((self._classes, 1))
+        voxels = 0
         for _, labels in self._labels("reading"):
             seen = int((labels >= 0).sum())
             shares += seen * label_shares(columns_of(labels, self._classes, False), self._classes)
@@ -119,10 +125,12 @@ class PooledStaple:
         prior = shares / voxels if voxels else np.full((self._classes, 1), 1 / self._classes)
 
         def estimate(state: EMState) -> tuple[Counts, float]:
-            counts, total = np.zeros((raters, self._classes + 1, self._classes)), 0.0
+            counts = np.zeros((raters, self._classes + 1, self._classes))
+            total = 0.0
             for _, labels in self._labels("EM step"):
                 part, log_likelihood = e_step(columns_of(labels, self._classes, False), state)
-                counts, total = counts + part, total + log_likelihood
+                counts = counts + part
+                total = total + log_likelihood
             return counts, total
 
         start = start_matrices(raters, self._classes, START)
@@ -228,7 +236,8 @@ class PatternCounts:
         self._parts = [(None, whole)]
         self._waiting = 2 * whole.size  # so that it is not done again at every case
         if whole.size > MOST_KEPT // 2:
-            self.full, self._parts = True, []
+            self.full = True
+            self._parts = []
 
     def result(self) -> tuple[Columns, Groups | None]:
         """Return all patterns, and how often each occurs in each group (None: too many)."""

@@ -114,7 +114,8 @@ def read_fusion(folder: str | Path) -> FusionFiles:
     try:
         content = json.loads(read_text(path))
         about = content["fusion"]
-        matrices, prior = content.get("confusion"), content.get("prior")
+        matrices = content.get("confusion")
+        prior = content.get("prior")
         return FusionFiles(
             Path(folder),
             str(about["method"]),

@@ -154,7 +154,8 @@ def fuse_one(consensus: Consensus, folder: Path, soft: bool, position: int) -> O
 
 
 def _write_case(consensus: Consensus, case: Case, fusion: Fusion, folder: Path, soft: bool) -> None:
-    classes, affine = consensus.study.classes, case.geometry.affine
+    classes = consensus.study.classes
+    affine = case.geometry.affine
     missing = (consensus.study.ignored or (consensus.study.all_classes.free_value(),))[0]
     values = classes.decode(fusion.labels, missing)
     name = case_path(case.id)
@@ -218,7 +219,8 @@ def _write_raters(consensus: Consensus, folder: Path, journal: Journal) -> list[
 
 
 def _write_table(consensus: Consensus, folder: Path, soft: bool) -> ImportResult:
-    study, fusion = consensus.study, consensus.table
+    study = consensus.study
+    fusion = consensus.table
     (folder / FUSE_JOURNAL).touch()
     values = (*(str(v) for v in study.classes.values), "")
     rows: list[Row] = []
@@ -230,8 +232,10 @@ def _write_table(consensus: Consensus, folder: Path, soft: bool) -> ImportResult
     write_csv(folder / "labels.csv", rows, exact=True)
     write_csv(folder / "raters.csv", consensus.rows)
     if fusion.difficulty is not None:
-        hard = ({"task": task, "difficulty": None if np.isnan(d) else float(d)}
-                for task, d in zip(study.index.ids, fusion.difficulty, strict=True))  # fmt: skip
+        hard = (
+            {"task": task, "difficulty": None if np.isnan(d) else float(d)}
+            for task, d in zip(study.index.ids, fusion.difficulty, strict=True)
+        )
         write_csv(folder / "tasks.csv", list(hard))
     content = {"fusion": consensus.description, "raters": consensus.rows, **consensus.fitted()}
     content["notes"] = consensus.notes

@@ -227,7 +227,8 @@ def _stay(values: Array, numbers: Mapping[int, int]) -> bool:
     """Return whether every value is its own class number, as in most masks: the fastest way."""
     if not values.size:
         return False
-    low, high = int(values.min()), int(values.max())
+    low = int(values.min())
+    high = int(values.max())
     return low >= 0 and high < len(numbers) and all(numbers.get(v) == v for v in range(high + 1))
 
 

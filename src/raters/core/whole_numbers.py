@@ -53,8 +53,10 @@ def _refuse_out_of_range(array: Array, threshold: float) -> None:
     The range is that of probabilities (0 to 1), of black and white (0 to 255), or of the integers
     that the file can hold. (A mask of 0 and 100 may well be too faint for a threshold of 127.)
     """
-    low, high = float(np.nanmin(array)), float(np.nanmax(array))
-    least, most = min(low, 0.0), np.inf
+    low = float(np.nanmin(array))
+    high = float(np.nanmax(array))
+    least = min(low, 0.0)
+    most = np.inf
     if low >= 0 and high <= 1 and array.dtype.kind == "f":
         most = 1.0
     elif high in _WHITE and bool(((array == 0) | (array == high)).all()):
@@ -97,7 +99,8 @@ def value_counts(values: Array) -> dict[int, int]:
     if values.dtype == np.uint8 and values.size > _BLOCK:
         counts = _count_bytes(values.ravel(order="K"))
         return {int(v): int(counts[v]) for v in np.flatnonzero(counts)}
-    low, high = int(values.min()), int(values.max())
+    low = int(values.min())
+    high = int(values.max())
     if low > -(1 << 16) and high < 1 << 16:
         base = min(low, 0)
         counts = np.zeros(high - base + 1, np.int64)

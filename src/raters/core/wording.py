@@ -67,7 +67,8 @@ def worded(error: ValidationError) -> str:
 
 
 def _expected(error: Mapping[str, Any]) -> str:
-    kind, context = error["type"], error.get("ctx", {})
+    kind = error["type"]
+    context = error.get("ctx", {})
     if kind in _LIMITS:
         limit, words = _LIMITS[kind]
         return words.format(f"{context[limit]:g}")
@@ -171,12 +172,15 @@ def first_difference(there: Mapping[str, Any], now: Mapping[str, Any]) -> str:
         'old 2 there, null now'
     """
     for key in (*now, *there):
-        old, new = there.get(key), now.get(key)
+        old = there.get(key)
+        new = now.get(key)
         if old == new:
             continue
         if isinstance(old, Mapping) and isinstance(new, Mapping):
             inner = next(k for k in (*new, *old) if old.get(k) != new.get(k))
-            key, old, new = f"{key} {inner}", old.get(inner), new.get(inner)
+            key = f"{key} {inner}"
+            old = old.get(inner)
+            new = new.get(inner)
         return f"{key} {_as_json(old)} there, {_as_json(new)} now"
     return "written by another version"
 

@@ -81,7 +81,8 @@ def open_dataset(name: str, source: str | Path) -> Study:
         name: One of `DATASETS`.
         source: The folder or file it is in; where the data set has parts, the part's name too.
     """
-    dataset, path = find(name), Path(source)
+    dataset = find(name)
+    path = Path(source)
     dataset.need(dataset.place(path))
     return dataset.read(path)
 
@@ -109,7 +110,8 @@ def prepare(
     from raters.study.places import Inputs
     from raters.study.write import import_study
 
-    dataset, path = find(name), Path(source)
+    dataset = find(name)
+    path = Path(source)
     Inputs.named(dataset.place(path)).refuse(out)
     if download:
         _fetch_all(dataset, path, progress)

@@ -205,7 +205,8 @@ class Lazy(Sequence[Any]):
     """
 
     def __init__(self, length: int, make: Callable[[int], Any]) -> None:
-        self._length, self._make = length, lru_cache(_REMEMBERED)(make)
+        self._length = length
+        self._make = lru_cache(_REMEMBERED)(make)
 
     def __len__(self) -> int:
         return self._length

@@ -196,7 +196,8 @@ Place = tuple[int, int]
 
 def slice_study(dataset: Dataset, cases: Mapping[str, CaseFiles], *notes: str) -> Study:
     """Make the study of chosen slices; all references are read once, one at a time, to choose."""
-    names, store = list(cases), volumes(list(cases.values()))
+    names = list(cases)
+    store = volumes(list(cases.values()))
     places = choose(names, list(ordered_map(lambda k: _with_tumour(store, k), range(len(names)))))
     chosen = [place for split in places.values() for place in split]
     index = CaseIndex.of(
@@ -279,7 +280,8 @@ def standardised(volume: Array, slices: Sequence[int], file: str) -> Array:
     if not brain.size or brain.min() == brain.max():
         found = f"nothing but {brain[0]} in the brain" if brain.size else "nothing but 0"
         raise RatersError(f"found {found}, expected an image", kind="dataset", file=file)
-    mean, deviation = brain.mean(dtype=np.float64), brain.std(dtype=np.float64)
+    mean = brain.mean(dtype=np.float64)
+    deviation = brain.std(dtype=np.float64)
     part = volume[..., list(slices)]
     return np.where(part != 0, (part - mean) / deviation, 0).astype(np.float32)
 
@@ -304,7 +306,8 @@ class SlicesBackend(FilesBackend):
 
     def __init__(self, store: FilesBackend, places: Sequence[Place]) -> None:
         super().__init__([store.cases[case] for case, _ in places], store.rules)
-        self._store, self._places = store, places
+        self._store = store
+        self._places = places
         self._slices: dict[int, list[int]] = defaultdict(list)
         for case, k in places:
             self._slices[case].append(k)
@@ -336,7 +339,8 @@ class SlicesBackend(FilesBackend):
     def _cut(self, case: int) -> _Chosen:
         """Read a case, and keep the chosen slices of it."""
         slices = self._slices[case]
-        image, mask = self._store.image(case), self._store.mask(case, None)
+        image = self._store.image(case)
+        mask = self._store.mask(case, None)
         assert image is not None and mask is not None  # every case has both
         refuse_other_grid(mask.geometry, mask.source, image.geometry, image.source, "one grid")
         paths = self._store.cases[case].images

@@ -301,7 +301,8 @@ def _visits(subject: Path) -> list[str]:
 
 def _visit_files(subject: Path, name: str) -> CaseFiles:
     """Return the files of a time point, all of which must be there."""
-    images, masks = subject / "preprocessed", subject / "masks"
+    images = subject / "preprocessed"
+    masks = subject / "masks"
     return CaseFiles(
         {r: {"": ISBI2015.need_nifti(masks / f"{name}_{m}.nii")} for r, m in _MASK_OF.items()},
         {m: ISBI2015.need_nifti(images / f"{name}_{m}_pp.nii") for m in _MRI},
@@ -333,7 +334,8 @@ SOURCE/
 GRADES = {0: "background", 1: "benign", 3: "grade 3", 4: "grade 4", 5: "grade 5", 6: "benign (6)"}
 _SIX = "value 6 is kept as a class of its own; the challenge counts 0, 1 and 6 as benign"
 _CORE_FOLDERS = ("images", "Train Imgs", "Train_imgs", "train")
-_CORES, _PATHOLOGISTS = 244, 6
+_CORES = 244
+_PATHOLOGISTS = 6
 
 
 def read_gleason(source: Path) -> Study:

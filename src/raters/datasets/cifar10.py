@@ -38,11 +38,14 @@ from raters.study.study import Study
 RATERS = ("human1", "human2", "human3")
 
 _BATCHES = (*(f"data_batch_{k}" for k in range(1, 6)), "test_batch")
-_FOLDER, _ARCHIVE = "cifar-10-batches-py", "cifar-10-python.tar.gz"
-_HUMAN_TABLE, _HUMAN_TORCH = "cifar10n.csv", "CIFAR-10_human.pt"
+_FOLDER = "cifar-10-batches-py"
+_ARCHIVE = "cifar-10-python.tar.gz"
+_HUMAN_TABLE = "cifar10n.csv"
+_HUMAN_TORCH = "CIFAR-10_human.pt"
 _COLUMNS = ("path", "class", *RATERS)
 _PICTURES = (".jpg", ".jpeg", ".png")
-_SIDE, _OFFICIAL = 32, 60_000
+_SIDE = 32
+_OFFICIAL = 60_000
 _NOBODY = -1
 
 
@@ -95,7 +98,9 @@ def _pictures(source: Path) -> _Pictures:
 
 
 def _from_batches(source: Path) -> _Pictures:
-    data, labels, splits = [], [], []
+    data = []
+    labels = []
+    splits = []
     for name in _BATCHES:
         with _open_batch(source, name) as (file, shown):
             rows, numbers = _batch(load_pickle(file, shown), shown)
@@ -104,7 +109,8 @@ def _from_batches(source: Path) -> _Pictures:
         splits += ["test" if name == "test_batch" else "train"] * len(rows)
     images = np.concatenate(data).reshape(-1, 3, _SIDE, _SIDE)
     files = [source / name for name in _BATCHES] if source.is_dir() else [source]
-    numbers, train = np.concatenate(labels), splits.count("train")
+    numbers = np.concatenate(labels)
+    train = splits.count("train")
     cases = [f"{s}/{k - train * (s == 'test'):05d}" for k, s in enumerate(splits)]
     inputs = SourceArrays(files, [], None, images)
     return _Pictures(inputs, cases, splits, numbers, [""] * len(cases))
@@ -136,7 +142,8 @@ def _batch(content: Any, path: Path) -> tuple[NDArray[np.uint8], Labels]:  # noq
     if not {"data", "labels"} <= set(batch):
         found = ", ".join(sorted(batch)) or type(content).__name__
         raise CIFAR10.wrong(f"found {found}, expected the keys data and labels", path)
-    data, labels = np.asarray(batch["data"]), np.asarray(batch["labels"])
+    data = np.asarray(batch["data"])
+    labels = np.asarray(batch["labels"])
     width = 3 * _SIDE * _SIDE
     if data.dtype != np.uint8 or data.ndim != 2 or data.shape[1] != width:
         message = f"found data {data.dtype} {data.shape}, expected uint8 (images, {width})"
@@ -181,7 +188,8 @@ def _from_zip(path: Path) -> _Pictures:
 
 def _zip_reader(path: Path, members: list[str]) -> Any:  # noqa: ANN401
     """Make a function that reads the picture at a position; the archive is opened once."""
-    archive, lock = zipfile.ZipFile(path), Lock()
+    archive = zipfile.ZipFile(path)
+    lock = Lock()
 
     def picture(position: int) -> NDArray[np.uint8]:
         from PIL import Image

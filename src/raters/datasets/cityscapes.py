@@ -26,18 +26,46 @@ from raters.study.cases import CaseIndex
 from raters.study.study import Study
 
 CLASSES = {
-    0: "void", 7: "road", 8: "sidewalk", 11: "building", 12: "wall", 13: "fence", 17: "pole",
-    19: "traffic light", 20: "traffic sign", 21: "vegetation", 22: "terrain", 23: "sky",
-    24: "person", 25: "rider", 26: "car", 27: "truck", 28: "bus", 31: "train", 32: "motorcycle",
+    0: "void",
+    7: "road",
+    8: "sidewalk",
+    11: "building",
+    12: "wall",
+    13: "fence",
+    17: "pole",
+    19: "traffic light",
+    20: "traffic sign",
+    21: "vegetation",
+    22: "terrain",
+    23: "sky",
+    24: "person",
+    25: "rider",
+    26: "car",
+    27: "truck",
+    28: "bus",
+    31: "train",
+    32: "motorcycle",
     33: "bicycle",
-}  # fmt: skip
+}
 """The 19 classes of the benchmark by label id, after void: class 0 is left out of all scores."""
 
 IGNORED = {
-    0: "unlabeled", 1: "ego vehicle", 2: "rectification border", 3: "out of roi", 4: "static",
-    5: "dynamic", 6: "ground", 9: "parking", 10: "rail track", 14: "guard rail", 15: "bridge",
-    16: "tunnel", 18: "polegroup", 29: "caravan", 30: "trailer",
-}  # fmt: skip
+    0: "unlabeled",
+    1: "ego vehicle",
+    2: "rectification border",
+    3: "out of roi",
+    4: "static",
+    5: "dynamic",
+    6: "ground",
+    9: "parking",
+    10: "rail track",
+    14: "guard rail",
+    15: "bridge",
+    16: "tunnel",
+    18: "polegroup",
+    29: "caravan",
+    30: "trailer",
+}
 """Label ids that the benchmark does not score: MISSING."""
 
 _RATERS = {"gtFine": "fine", "gtCoarse": "coarse"}

@@ -21,16 +21,25 @@ if TYPE_CHECKING:
 # The numbers are those of the paper's list: the size of each class over all 2,688 images (260,
 # 308, 356, 292, 328, 360, 374, 410) is that of the scene in the original collection.
 SCENES = (
-    "highway", "inside city", "tall building", "street", "forest", "coast", "mountain",
+    "highway",
+    "inside city",
+    "tall building",
+    "street",
+    "forest",
+    "coast",
+    "mountain",
     "open country",
-)  # fmt: skip
+)
 _SPLITS = {"train": 1000, "valid": 500, "test": 1188}
-_SCENE_WORKERS, _NOBODY = 59, -1
+_SCENE_WORKERS = 59
+_NOBODY = -1
 
 
 def read_labelme(source: Path) -> Study:
     """Open answers to the train images; valid and test images have their true class only."""
-    features, truths, files = [], [], []
+    features = []
+    truths = []
+    files = []
     for split in _SPLITS:
         truth_file = LABELME.need(source / f"LabelMe_Z_{split}.txt")
         feature_file = LABELME.need(source / f"LabelMe_VGG_avg_{split}.npy")
@@ -40,7 +49,8 @@ def read_labelme(source: Path) -> Study:
     answers_file = LABELME.need(source / "answers.txt")
     answers = _numbers(answers_file)
     if len(answers) != len(truths[0]):
-        found, expected = f"{len(answers):,} lines", f"{len(truths[0]):,} as in LabelMe_Z_train.txt"
+        found = f"{len(answers):,} lines"
+        expected = f"{len(truths[0]):,} as in LabelMe_Z_train.txt"
         raise LABELME.wrong(f"found {found}, expected {expected}", answers_file)
     sizes = [len(truth) for truth in truths]
     splits = [split for split, size in zip(_SPLITS, sizes, strict=True) for _ in range(size)]
@@ -112,9 +122,20 @@ SOURCE/
 
 
 GENRES = (
-    "blues", "classical", "country", "disco", "hiphop", "jazz", "metal", "pop", "reggae", "rock",
-)  # fmt: skip
-_SONG_FEATURES, _SONGS, _SONG_WORKERS = 124, 1000, 44
+    "blues",
+    "classical",
+    "country",
+    "disco",
+    "hiphop",
+    "jazz",
+    "metal",
+    "pop",
+    "reggae",
+    "rock",
+)
+_SONG_FEATURES = 124
+_SONGS = 1000
+_SONG_WORKERS = 44
 
 
 def read_music(source: Path) -> Study:

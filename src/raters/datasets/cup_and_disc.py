@@ -32,11 +32,13 @@ def combined(disc: Path, cup: Path) -> RawMask:
     Raises:
         RatersError: Most of the cup lies outside the disc, or it is larger than the disc.
     """
-    in_disc, in_cup = _drawn(disc), _drawn(cup)
+    in_disc = _drawn(disc)
+    in_cup = _drawn(cup)
     if in_disc.shape != in_cup.shape:
         message = f"found shape {in_cup.shape}, expected {in_disc.shape} as in {disc}"
         raise RatersError(message, kind="geometry", file=cup)
-    size, inside = int(in_cup.sum()), int((in_cup & in_disc).sum())
+    size = int(in_cup.sum())
+    inside = int((in_cup & in_disc).sum())
     if size > int(in_disc.sum()) or inside < _INSIDE * size:
         message = (
             f"found a cup of {size:,} pixels, {inside:,} of them in the disc of "

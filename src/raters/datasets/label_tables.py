@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 READINGS = ("patient", "observer", "occasion", "label")
 
 _CLASSES = {k: str(k) for k in (1, 2, 3, 4)}
-_PATIENTS, _OBSERVERS, _READINGS = 45, 5, 315
+_PATIENTS = 45
+_OBSERVERS = 5
+_READINGS = 315
 
 
 def read_anaesthetists(source: Path) -> Study:

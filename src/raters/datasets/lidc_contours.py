@@ -105,11 +105,13 @@ class Nodule:
 
     def affine(self) -> Floats:
         """Return voxels to millimetres (RAS); where the scan begins in x and y is not known."""
-        heights, size = self.scan.heights, self.scan.spacing
+        heights = self.scan.heights
+        size = self.scan.spacing
         step = float(np.median(np.diff(heights))) if len(heights) > 1 else self.scan.thickness
         affine = np.zeros((4, 4))
         affine[1, 0] = affine[0, 1] = -size  # rows run to the back, columns to the left
-        affine[2, 2], affine[3, 3] = step, 1.0
+        affine[2, 2] = step
+        affine[3, 3] = 1.0
         affine[:2, 3] = -size * self.low[1], -size * self.low[0]
         affine[2, 3] = heights[self.low[2]]
         return affine

@@ -124,7 +124,8 @@ Places = tuple[NDArray[np.intp], NDArray[np.intp]]
 
 def nearest(centre: Nodule, nodule: Nodule) -> tuple[Places, Places]:
     """Find the part of the crop around one nodule that another's box covers: in crop, in box."""
-    crop, box = [], []
+    crop = []
+    box = []
     for at, low, high in zip(pixels(centre), nodule.low, nodule.high, strict=False):
         index = np.rint(at).astype(np.intp)
         inside = np.flatnonzero((low <= index) & (index <= high))
@@ -171,7 +172,8 @@ class _Crops(SourceArrays):
     def __init__(
         self, chosen: list[Candidate], nodules: list[Nodule], root: Path, contours: Path
     ) -> None:
-        self.chosen, self.contours = chosen, contours
+        self.chosen = chosen
+        self.contours = contours
         scans = {crop.nodule.scan.number: crop.nodule.scan for crop in chosen}
         self._numbers = {number: k for k, number in enumerate(scans)}
         self.folders = [_series(root, scan, contours) for scan in scans.values()]
@@ -219,7 +221,8 @@ class _Crops(SourceArrays):
 
         from raters.io import formats
 
-        crop, file = self.chosen[case], self._file(case)
+        crop = self.chosen[case]
+        file = self._file(case)
         volume = formats.read_image(file)
         _check_grid(crop.nodule, Geometry(volume.array.shape, volume.affine), file)
         at = np.meshgrid(*pixels(crop.nodule), indexing="ij")

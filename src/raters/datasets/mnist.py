@@ -57,11 +57,16 @@ def read_masks(source: Path) -> Study:
 
 
 def _read(dataset: Dataset, source: Path) -> tuple[Array, Array, CaseIndex, list[Path], str]:
-    images, labels, names, splits, files = [], [], [], [], []
+    images = []
+    labels = []
+    names = []
+    splits = []
+    files = []
     for split, (prefix, _) in _PARTS.items():
         image_file = _find(dataset, source, prefix, "images")
         label_file = _find(dataset, source, prefix, "labels")
-        pictures, classes = read_idx(image_file, 3), read_idx(label_file, 1)
+        pictures = read_idx(image_file, 3)
+        classes = read_idx(label_file, 1)
         _refuse_other_digits(pictures, image_file, prefix)
         if len(pictures) != len(classes):
             message = (

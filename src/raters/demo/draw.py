@@ -93,7 +93,8 @@ def _text(story: Story) -> str:
     )
 
 
-DARKEST, BRIGHTEST = -0.9, 1.9
+DARKEST = -0.9
+BRIGHTEST = 1.9
 """Noisy images from 0 to 1 are cut here: three standard deviations of the digits' noise."""
 
 

@@ -15,7 +15,9 @@ from raters.io.rows import Row, interval
 MASKS = "masks/{rater}/{split}/{case}.png"
 FILES = (MASKS, "--images", "images/{split}/{case}.png", "--reference", "truth/{split}/{case}.png")
 FUSED = ("vote", "staple", "spatial-staple")
-BASE, OURS, CEILING = "vote", "pixel-cm", "truth"
+BASE = "vote"
+OURS = "pixel-cm"
+CEILING = "truth"
 TRAINED = (BASE, OURS, CEILING)
 """Networks of the story: labels as they are, labels by raters who err, and what can be reached."""
 
@@ -166,7 +168,8 @@ NETWORKS = {
 }
 """What the rows of networks are called."""
 
-BEST, AREA = "at best cut", "at area cut"
+BEST = "at best cut"
+AREA = "at area cut"
 LAST_WORDS = (
     "Labels are the more likely the nearer to 0. The report shows what each rater drew, what "
     "the network expects of them, and which images to look at first."

@@ -109,8 +109,10 @@ class CaseScores:
     """
 
     def __init__(self, case: Case, scoring: Scoring) -> None:
-        self.case, self._of = case, scoring
-        self._classes, known = len(scoring.study.classes), len(scoring.known)
+        self.case = case
+        self._of = scoring
+        self._classes = len(scoring.study.classes)
+        known = len(scoring.known)
         self.predicted = np.zeros(case.geometry.shape if scoring.masks else (), np.int16)
         self.rows: list[Row] = []
         self.variability: list[Row] = []
@@ -143,7 +145,8 @@ class CaseScores:
             samples = [sample.argmax(0).astype(np.int16) for sample in band.samples]
             self._spread.add(lambda region: truth[list(region)].sum(axis=0), samples, rows)
         else:
-            self.predicted[rows], self._truth = truth.argmax(0), truth
+            self.predicted[rows] = truth.argmax(0)
+            self._truth = truth
         if self.case.reference is not None:
             self._calibration += calibration_sums(self.case.reference[rows], band.truth)
         labels = self._labels(rows)
@@ -200,7 +203,8 @@ class CaseScores:
     def finish(self) -> CaseScores:
         """Turn sums into rows and vectors, once all rows are there."""
         for (x, y), counts in self._told.items():
-            dice, drawn = dice_from_counts(counts), is_drawn(counts)
+            dice = dice_from_counts(counts)
+            drawn = is_drawn(counts)
             self.pairs[x, y, :2] = dice.mean(), 1
             if drawn.any():
                 self.pairs[x, y, 2:4] = dice[drawn].mean(), 1
@@ -237,7 +241,8 @@ class CaseScores:
 
     def _cut_sums(self, name: str, against: str) -> Floats:
         """Return Dice of all, of each class and union at a cut: means over masks, and whether."""
-        each, unions = [], self._of.unions.values()
+        each = []
+        unions = self._of.unions.values()
         for k, (other, _) in enumerate(self._masks):
             if (other == REFERENCE) == (against == REFERENCE):
                 counts = self._at_cuts[name, k]
@@ -257,7 +262,8 @@ class CaseScores:
         (`raters.metrics.confusion.root_mean_square`). Only a study that still draws its raters knows their
         matrices, not one that was written to files.
         """
-        study, reference = self._of.study, self.case.reference
+        study = self._of.study
+        reference = self.case.reference
         if self._matrices is None or not hasattr(study.backend, "true_confusion"):
             return None
         from raters.metrics.confusion import root_mean_square
@@ -312,7 +318,8 @@ def calibration_sums(labels: Array, probabilities: NDArray[np.float32]) -> Float
 
 def class_rows(case: Case, truth: NDArray[np.float32], study: Study) -> Iterator[Row]:
     """Compare the truth of a case that has one class with the reference and every answer."""
-    names, guess = study.classes.names, int(truth.argmax())
+    names = study.classes.names
+    guess = int(truth.argmax())
     labels = list(case.answers)
     if case.reference is not None:
         labels.insert(0, (REFERENCE, int(case.reference)))

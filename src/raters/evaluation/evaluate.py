@@ -111,7 +111,8 @@ def evaluate(
     """
     if isinstance(predictions, Study):
         raise RatersError("found a study first, expected evaluate(predictions, study)")
-    study, samples = study_of(study), at_least(0, samples, "samples")
+    study = study_of(study)
+    samples = at_least(0, samples, "samples")
     cut = cut.tolist() if hasattr(cut, "tolist") else cut
     if is_run(predictions):
         from raters.learning.evaluation.runs import score_runs
@@ -230,7 +231,8 @@ def _evaluate_classes(
         predicted, notes = read_classes(predictions, study, task, label)
     else:
         arrays = PredictedArrays(predictions, study)
-        found, notes = arrays.classes(), arrays.notes
+        found = arrays.classes()
+        notes = arrays.notes
         if found is None:
             result = score_cases(arrays.stream(), Scoring(study), progress)
             result.notes = notes + result.notes
@@ -253,13 +255,16 @@ def label_tables(study: Study, predicted: NDArray[np.int16]) -> tuple[list[Row],
     Returns:
         Accuracies, and one row per case.
     """
-    truth, triplets, groups = study.reference_labels, study.triplets, study.index.groups
+    truth = study.reference_labels
+    triplets = study.triplets
+    groups = study.index.groups
     summary = []
     if truth is not None:
         summary.append(_accuracies(REFERENCE, truth, predicted, groups, len(study.classes)))
     for k, rater in enumerate(study.raters):
         own = triplets.rater == k
-        tasks, labels = triplets.task[own], triplets.label[own]
+        tasks = triplets.task[own]
+        labels = triplets.label[own]
         if tasks.size:
             found = predicted[tasks]
             summary.append(_accuracies(rater, labels, found, groups[tasks], len(study.classes)))
@@ -307,7 +312,8 @@ def score_cases(
         progress: Show a progress bar.
         at_once: Whether cases may be taken several at a time, and in threads.
     """
-    result, sums = Evaluation(), Sums(scoring)
+    result = Evaluation()
+    sums = Sums(scoring)
 
     def work(item: tuple[Case, Bands]) -> CaseScores | RatersError:
         case, bands = item

@@ -50,7 +50,8 @@ def mask_rows(
     case: Case, against: str, labels: Array, predicted: Array, scoring: Scoring
 ) -> Iterator[Row]:
     """Score a predicted mask against another: one row per class, for their mean, and per union."""
-    classes, spacing = len(scoring.study.classes), case.geometry.spacing
+    classes = len(scoring.study.classes)
+    spacing = case.geometry.spacing
     voxel = float(spacing_of(labels.ndim, spacing).prod())
     counts = pair_counts(labels, predicted, classes)
     apart = (
@@ -78,7 +79,8 @@ def mask_rows(
 def _scores(
     counts: NDArray[np.int64], voxel: float, apart: Sequence[SurfaceDistances]
 ) -> dict[str, Floats]:
-    volume, dice = volume_from_counts(counts, voxel), dice_from_counts(counts)
+    volume = volume_from_counts(counts, voxel)
+    dice = dice_from_counts(counts)
     found = {"dice": dice, "iou": iou_from_counts(counts)}
     if apart:
         found["hd95"] = np.array([distances.hd95 for distances in apart])
@@ -115,7 +117,9 @@ class Variability:
     """
 
     def __init__(self, case: Case, scoring: Scoring, raters: Sequence[Array]) -> None:
-        self._case, self._raters, self._classes = case, raters, len(scoring.study.classes)
+        self._case = case
+        self._raters = raters
+        self._classes = len(scoring.study.classes)
         self._unions = scoring.unions
         self._names = [*scoring.study.classes.names[1:], *scoring.unions]
         self._regions = [*((k,) for k in range(1, self._classes)), *scoring.unions.values()]
@@ -158,7 +162,8 @@ class Variability:
         """Return one row per class, for their mean, and for each union."""
         if not self._raters:
             return
-        case, classes = self._case, self._classes - 1
+        case = self._case
+        classes = self._classes - 1
         place = {"case": case.id, "group": case.group, "split": case.split}
         soft = soft_dice_from_counts(self._soft)
         similar = [overlap_from_sizes(self._sizes, s) for s in ("iou", "dice") if self._samples]
@@ -173,7 +178,8 @@ class Variability:
 
     def _of_samples(self, iou: Floats, dice: Floats) -> Row:
         number = len(self._raters)
-        between, within = 1.0 - iou[:number, number:], 1.0 - iou[:number, :number]
+        between = 1.0 - iou[:number, number:]
+        within = 1.0 - iou[:number, :number]
         ged = energy_from_distances(between, within, 1.0 - iou[number:, number:])
         pairs = dice[:number, number:]
         return {"ged": ged, "matched_dice": matched_mean(pairs), "best_dice": best_mean(pairs)}

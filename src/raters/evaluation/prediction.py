@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float32]
 
-AS, SAMPLE = "as:", "sample:"
+AS = "as:"
+SAMPLE = "sample:"
 """How the names of maps begin that are what a rater would say, and samples."""
 
 

@@ -188,7 +188,8 @@ def _common(counts: Sequence[int]) -> tuple[int, list[str]]:
 
     Scores of samples depend on their number: means over cases are of the same number.
     """
-    least, most = min(counts, default=0), max(counts, default=0)
+    least = min(counts, default=0)
+    most = max(counts, default=0)
     text = f"found {least} to {most} samples per case: the first {least} of each are scored"
     return least, [text] if least < most else []
 
@@ -290,7 +291,8 @@ class PredictedArrays:
     """
 
     def __init__(self, given: Any, study: Study) -> None:  # noqa: ANN401
-        self._study, names = study, [str(case) for case in study.index.ids]
+        self._study = study
+        names = [str(case) for case in study.index.ids]
         if not isinstance(given, Mapping):
             given = given if isinstance(given, list | tuple) else array_of(given)
             if not np.ndim(given[:1]) or len(given) != len(names):
@@ -320,7 +322,8 @@ class PredictedArrays:
 
     def _one(self, case: str, space: tuple[int, ...]) -> Prediction | Drawn:
         """Return labels or probabilities, whichever the shape says."""
-        given, size = self._given[case], len(self._study.classes)
+        given = self._given[case]
+        size = len(self._study.classes)
         array = given.truth if isinstance(given, Prediction) else array_of(given)
         with placed(case=case):
             if array.shape == (size, *space):

@@ -59,7 +59,8 @@ class Sums:
     def __post_init__(self) -> None:
         number = len(self.raters)
         self.own = np.zeros((number, CALIBRATION))
-        self.totals, self.truth_log = np.zeros((number, len(FIELDS))), np.zeros(number)
+        self.totals = np.zeros((number, len(FIELDS)))
+        self.truth_log = np.zeros(number)
 
     @property
     def raters(self) -> tuple[str, ...]:
@@ -89,9 +90,12 @@ class Sums:
 
 def fill(result: Evaluation, sums: Sums) -> None:
     """Make all tables."""
-    scoring, bootstrap = sums.scoring, GroupBootstrap(sums.groups)
-    study, fit = scoring.study, "dice" if scoring.masks else "accuracy"
-    result.cases, result.variability_cases = sums.rows, sums.variability
+    scoring = sums.scoring
+    bootstrap = GroupBootstrap(sums.groups)
+    study = scoring.study
+    fit = "dice" if scoring.masks else "accuracy"
+    result.cases = sums.rows
+    result.variability_cases = sums.variability
     if scoring.masks:
         order = (REFERENCE, *study.raters)
         result.summary = summarise(sums.rows, score_names(scoring.surfaces), order)
@@ -126,7 +130,8 @@ def summarise(rows: Sequence[Row], scores: Sequence[str], order: Sequence[str]) 
     neither has a class, `dice` is 1 as `raters.metrics.conventions` states; `dice_drawn` leaves
     these out, as `raters.agree` does.
     """
-    summary, parts = [], _grouped(rows, "against", "class")
+    summary = []
+    parts = _grouped(rows, "against", "class")
     first = {against: k for k, against in enumerate(order)}
     for (against, name), part in sorted(parts.items(), key=lambda item: first[item[0][0]]):
         means: Row = {"against": against, "class": name, "cases": len(part), "undefined": 0}
@@ -201,7 +206,8 @@ MAIN: dict[str, tuple[str, OfSums]] = {
 
 def cut_rows(sums: Sums, bootstrap: GroupBootstrap, against: str) -> list[Row]:
     """Return Dice at each cut, of all foreground classes, of each and of unions, with the cuts."""
-    cuts, classes = sums.scoring.cuts, sums.scoring.study.classes.names
+    cuts = sums.scoring.cuts
+    classes = sums.scoring.study.classes.names
     if len(cuts) < 2:
         return []
     order = [ALL, *classes[1:], *sums.scoring.unions]
@@ -235,7 +241,8 @@ def likelihood_rows(sums: Sums, bootstrap: GroupBootstrap) -> list[Row]:
 
 def calibration_tables(sums: Sums, bootstrap: GroupBootstrap) -> tuple[list[Row], list[Row]]:
     """Return calibration error, confidence minus accuracy, Brier score and log loss; the bins."""
-    rows, bins = [], []
+    rows = []
+    bins = []
     for name, of in (
         ("calibration", ("truth", REFERENCE)),
         ("as rater calibration", ("as rater", "rater")),
@@ -265,7 +272,8 @@ def pair_rows(sums: Sums, bootstrap: GroupBootstrap, fit: str) -> list[Row]:
     """Compare 'as X' with the labels of every rater Y."""
     if not sums.scoring.pairs or not sums.pairs:
         return []
-    pairs, rows = np.stack(sums.pairs), []
+    pairs = np.stack(sums.pairs)
+    rows = []
     for x, as_rater in enumerate(sums.raters):
         for y, against in enumerate(sums.raters):
             parts = pairs[:, x, y]
@@ -317,7 +325,8 @@ def _against_others(
     pairs: Floats, own: int, name: str, first: int, bootstrap: GroupBootstrap
 ) -> Row:
     """Compare the own row of `pairs` `(cases, as, 6)` with the mean and the best of the others."""
-    mine, parts = pairs[:, own, first : first + 2], pairs[:, :, first : first + 2]
+    mine = pairs[:, own, first : first + 2]
+    parts = pairs[:, :, first : first + 2]
     others = np.delete(parts, own, axis=1).mean(axis=1)  # the same labels, so the same denominator
     scores = ratio(parts.sum(axis=0))
     row: Row = {f"{name}_of_others": known(ratio(others.sum(axis=0)))}

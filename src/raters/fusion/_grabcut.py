@@ -60,7 +60,8 @@ def _object(pixels: Array, marks: Array, number: int, rounds: int) -> Flags:
     """Cut one class out against all others."""
     import cv2
 
-    free, there = marks == MISSING, marks == number
+    free = marks == MISSING
+    there = marks == number
     if not free.any():
         return np.asarray(there)
     starts = _start(pixels, marks, number)

@@ -280,7 +280,8 @@ def posterior_errors(
             mean += new / DRAWS
     error, half = (np.sqrt(np.maximum(sums[k + 1] - sums[k] ** 2, 0)) for k in (0, 2))
     low, high = (1 / (1 + np.exp(-sums[2] - sign * _NORMAL * half)) for sign in (-1, 1))
-    low, high = np.where(sums[4] < LEAST, 0, low), np.where(sums[5] < LEAST, 1, high)
+    low = np.where(sums[4] < LEAST, 0, low)
+    high = np.where(sums[5] < LEAST, 1, high)
     return Errors(error, np.full(error.shape, np.inf), low, high)
 
 
@@ -288,7 +289,8 @@ def draw_counts(
     answers: Answers, posteriors: Floats, random: np.random.Generator
 ) -> tuple[Counts, Floats]:
     """Draw the truth; return how often raters said what where what is true, and tasks by class."""
-    classes, number = answers.classes, np.diff(answers.starts)
+    classes = answers.classes
+    number = np.diff(answers.starts)
     below = np.cumsum(posteriors, axis=1)[:, :-1] < random.random(answers.tasks)[:, np.newaxis]
     truth = below.sum(axis=1)
     cell = (answers.rater * np.int64(classes) + answers.label) * classes + np.repeat(truth, number)

@@ -65,8 +65,10 @@ def lazy_snapping(
     if (marks == MISSING).all():
         return as_fusion(marks, num_classes)
     regions, seeds = split_by_marks(superpixels_of(image, superpixels), marks)
-    pixels, seen = in_range(image), marks != MISSING
-    colours, graph = means_of(pixels, regions), region_graph(regions)
+    pixels = in_range(image)
+    seen = marks != MISSING
+    colours = means_of(pixels, regions)
+    graph = region_graph(regions)
     costs = colour_costs(colours, pixels[seen], marks[seen], num_classes)
     costs = costs * sizes_of(regions)[:, np.newaxis]
     found = graph_cut(hold(costs, seeds), graph.edges, smoothness * contrast(colours, graph))
@@ -106,7 +108,8 @@ def hold(costs: Floats, seeds: Ints) -> Floats:
         array([[ 1.,  1.],
                [inf,  0.]])
     """
-    held, marked = costs.copy(), seeds != MISSING
+    held = costs.copy()
+    marked = seeds != MISSING
     held[marked] = np.inf
     held[marked, seeds[marked]] = 0.0
     return held

@@ -155,7 +155,8 @@ def spatial_staple(
 
     def take(old: _Step) -> tuple[_Step, float, float]:
         nonlocal spare
-        whole, out = _m_step(volume, old.truth, old.whole), spare
+        whole = _m_step(volume, old.truth, old.whole)
+        out = spare
         log_likelihood, change = _e_step(volume, local, log_prior, old.truth, whole, out)
         spare = old.truth
         return _Step(out, old.truth, whole), log_likelihood, change
@@ -280,7 +281,8 @@ def _e_step(
     """
     out[:] = log_prior
     planes = volume.labels.shape[1:]
-    weights, logs = truth.reshape(-1, *planes), out.reshape(-1, *planes)
+    weights = truth.reshape(-1, *planes)
+    logs = out.reshape(-1, *planes)
 
     def work(t: int, start: int, stop: int) -> None:
         for labels, (used, channel), matrix in zip(

@@ -124,10 +124,12 @@ def expected_counts(answers: Answers, posteriors: Floats) -> tuple[Floats, Float
 
     Both are sums of posteriors: over answers, and over the tasks that have answers, `(L,)`.
     """
-    raters, classes = answers.raters, answers.classes
+    raters = answers.raters
+    classes = answers.classes
 
     def work(start: int, stop: int) -> tuple[Floats, Floats]:
-        counts, tasks = np.zeros((2, raters, classes, classes)), np.zeros((2, classes))
+        counts = np.zeros((2, raters, classes, classes))
+        tasks = np.zeros((2, classes))
         count_answers(answers, posteriors, *answers.task_stretch(start, stop), counts, tasks)
         return counts, tasks
 
@@ -290,8 +292,10 @@ def fusion_of(
     answers: Answers, found: TableState, rows: Sequence[Row] = (), notes: Sequence[str] = ()
 ) -> Fusion:
     """Return what was found as the result of a method."""
-    hard, fit = _hard(answers, found.posteriors), found.parameters
-    history, number = found.log_likelihoods, int(answers.answered.sum())
+    hard = _hard(answers, found.posteriors)
+    fit = found.parameters
+    history = found.log_likelihoods
+    number = int(answers.answered.sum())
     fitted = (fit.confusion, fit.prior, history, found.converged, number)
     return Fusion(found.posteriors, hard, *fitted, list(rows), list(notes))
 

@@ -27,7 +27,8 @@ from numpy.typing import NDArray
 
 from raters.core.arrays import Array, Floats, Ints, Labels
 
-_MANTISSA, _FINEST = 52, 32
+_MANTISSA = 52
+_FINEST = 32
 _LEAST_LOG = -700.0
 """Not -inf: a label that a rater 'never' gives must not make every class impossible."""
 
@@ -39,7 +40,8 @@ def as_planes(shape: Sequence[int]) -> tuple[int, int, int]:
         >>> as_planes((7,)), as_planes((5, 7)), as_planes((3, 5, 7))
         ((1, 1, 7), (5, 1, 7), (3, 5, 7))
     """
-    first, last = (shape[0] if len(shape) > 1 else 1), shape[-1]
+    first = shape[0] if len(shape) > 1 else 1
+    last = shape[-1]
     return first, (shape[1] if len(shape) > 2 else 1), last
 
 
@@ -272,7 +274,8 @@ def normalise_pass(logs: Floats, old: Floats, start: int, stop: int) -> tuple[fl
         The log-likelihood, and the largest change against the posteriors `old`.
     """
     classes = logs.shape[0]
-    log_likelihood, largest = 0.0, 0.0
+    log_likelihood = 0.0
+    largest = 0.0
     for i in range(start, stop):
         highest = -math.inf
         for t in range(classes):

@@ -134,7 +134,8 @@ def _collected(flat: Array, num_classes: int) -> Columns | None:
     def work(start: int, stop: int) -> tuple[int, int, Columns] | None:
         most = min(MOST_COLLECTED, stop - start)
         slots = np.full(1 << (2 * most - 1).bit_length(), -1, np.int32)
-        keys, firsts = np.empty(most, np.uint64), np.empty(most, np.int64)
+        keys = np.empty(most, np.uint64)
+        firsts = np.empty(most, np.int64)
         counts = np.zeros(most, np.int64)
         found = collect(flat, base, exact, start, stop, codes, slots, keys, firsts, counts)
         if found < 0:
@@ -243,12 +244,17 @@ def answers_of(triplets: Triplets, num_classes: int) -> Answers:
     _refuse_triplets(triplets, num_classes)
     given = in_task_order(triplets)
     there = given.label != MISSING
-    task, rater, label = given.task[there], given.rater[there], given.label[there]
-    tasks, raters = len(triplets.tasks), len(triplets.raters)
-    starts, sizes = np.zeros(tasks + 1, np.int64), np.bincount(task, minlength=tasks)
+    task = given.task[there]
+    rater = given.rater[there]
+    label = given.label[there]
+    tasks = len(triplets.tasks)
+    raters = len(triplets.raters)
+    starts = np.zeros(tasks + 1, np.int64)
+    sizes = np.bincount(task, minlength=tasks)
     np.cumsum(sizes, out=starts[1:])
     cells = np.bincount(rater * np.int64(num_classes) + label, minlength=raters * num_classes)
-    used, most = cells.reshape(raters, num_classes), int(sizes.max(initial=0))
+    used = cells.reshape(raters, num_classes)
+    most = int(sizes.max(initial=0))
     return Answers(starts, rater, label, raters, num_classes, used, most)
 
 

@@ -201,8 +201,13 @@ def on_grid(logs: Sequence[Floats], terms: int) -> list[Floats]:
         >>> float(abs(logs - np.log([0.1, 0.7, 0.3, 0.9])).max()) < 1e-13
         True
     """
-    most = max((float(np.abs(a, where=np.isfinite(a), out=np.zeros(a.shape)).max(initial=0.0))
-                for a in logs), default=0.0)  # fmt: skip
+    most = max(
+        (
+            float(np.abs(a, where=np.isfinite(a), out=np.zeros(a.shape)).max(initial=0.0))
+            for a in logs
+        ),
+        default=0.0,
+    )
     scale = 2.0 ** (_BITS - math.ceil(math.log2(max(most * max(terms, 1), 1.0))))
     return [np.rint(a * scale) / scale for a in logs]
 

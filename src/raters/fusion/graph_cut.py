@@ -49,7 +49,8 @@ def graph_cut(costs: Array, edges: Array, weights: Array) -> Ints:
         >>> graph_cut(costs, edges, np.array([1.0])), graph_cut(costs, edges, np.array([3.0]))
         (array([0, 1]), array([0, 0]))
     """
-    costs, weights = np.asarray(costs, np.float64), np.asarray(weights, np.float64)
+    costs = np.asarray(costs, np.float64)
+    weights = np.asarray(weights, np.float64)
     labels: Ints = costs.argmin(axis=1)
     if costs.shape[1] == 2:
         return _expanded(np.zeros_like(labels), 1, costs, edges, weights)
@@ -60,7 +61,8 @@ def graph_cut(costs: Array, edges: Array, weights: Array) -> Ints:
             moved = _expanded(labels, number, costs, edges, weights)
             found = energy(moved, costs, edges, weights)
             if found < least - 1e-9 * abs(least):
-                labels, least = moved, found
+                labels = moved
+                least = found
         if least == before:
             break
     return labels
@@ -68,14 +70,16 @@ def graph_cut(costs: Array, edges: Array, weights: Array) -> Ints:
 
 def _expanded(labels: Ints, number: int, costs: Floats, edges: Array, weights: Floats) -> Ints:
     """Let a class take the nodes that make the energy least; the others keep theirs."""
-    one, two = edges[:, 0], edges[:, 1]
+    one = edges[:, 0]
+    two = edges[:, 1]
     keeps = weights * (labels[one] != labels[two])  # neither node takes the class
     second = weights * (labels[one] != number)  # the second alone takes it
     first = weights * (labels[two] != number)
     # x is 1 where the class is taken; E(x, y) of a pair is keeps + (first - keeps) x - first y
     # + (first + second - keeps) (1 - x) y, where the last factor is never negative.
     nodes = np.arange(len(labels))
-    stay, take = costs[nodes, labels].copy(), costs[nodes, number].copy()
+    stay = costs[nodes, labels].copy()
+    take = costs[nodes, number].copy()
     np.add.at(take, one, first - keeps)
     np.add.at(take, two, -first)
     taken = _minimum_cut(stay, take, two, one, first + second - keeps)
@@ -95,7 +99,8 @@ def _minimum_cut(stay: Floats, take: Floats, tail: Array, head: Array, weights: 
     least = np.minimum(stay, take)
     # An impossible choice costs more than all that a node could save by it.
     stay, take = (np.where(np.isfinite(cost), cost - least, 1 + around) for cost in (stay, take))
-    source, sink = number, number + 1
+    source = number
+    sink = number + 1
     every = np.arange(number)
     rows = np.concatenate([np.full(number, source), every, tail])
     columns = np.concatenate([every, np.full(number, sink), head])

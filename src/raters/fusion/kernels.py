@@ -99,7 +99,9 @@ def collect(
     """
     block = np.empty(_BLOCK, np.uint64)
     mask = np.uint64(slots.shape[0] - 1)
-    found, last_key, last = 0, np.uint64(0), -1
+    found = 0
+    last_key = np.uint64(0)
+    last = -1
     for first in range(start, stop, _BLOCK):
         size = min(first + _BLOCK, stop) - first
         row = labels[0, first : first + size]
@@ -124,7 +126,8 @@ def collect(
                     if found == keys.shape[0]:
                         return -1
                     slots[slot] = found
-                    keys[found], firsts[found] = key, first + i
+                    keys[found] = key
+                    firsts[found] = first + i
                     last = found
                     found += 1
                 last_key = key
@@ -147,7 +150,8 @@ def _same(labels: Array, a: int, b: int) -> bool:
 @numba.njit(nogil=True, cache=True)
 def expand(codes: Array, table: Array, out: Array, start: int, stop: int) -> None:
     """Return each voxel the value of its pattern."""
-    own, written = codes[start:stop], out[start:stop]
+    own = codes[start:stop]
+    written = out[start:stop]
     for i in range(own.shape[0]):
         written[i] = table[own[i]]
 
@@ -173,8 +177,10 @@ def em_pass(
         stop: The column behind the last.
         counts: `(2, raters, L + 1, L)`, added to: sums, and what rounding took from them.
     """
-    raters, classes = labels.shape[0], log_prior.shape[0]
-    sums, lost = counts[0], counts[1]
+    raters = labels.shape[0]
+    classes = log_prior.shape[0]
+    sums = counts[0]
+    lost = counts[1]
     weighted = weights.shape[0] > 1
     posterior = np.empty(classes)
     total = 0.0
@@ -234,7 +240,8 @@ def answers_pass(
     total = 0.0
     for task in range(start, stop):
         posterior[:] = log_prior
-        first, last = answers.starts[task], answers.starts[task + 1]
+        first = answers.starts[task]
+        last = answers.starts[task + 1]
         for k in range(first, last):
             row = log_confusion[answers.rater[k], answers.label[k]]
             for t in range(classes):
@@ -260,9 +267,11 @@ def count_answers(
     o, t]`, the posteriors of all answers; `shares`, `(2, L)`, those of all tasks that have answers.
     """
     for task in range(start, stop):
-        first, last = answers.starts[task], answers.starts[task + 1]
+        first = answers.starts[task]
+        last = answers.starts[task + 1]
         for k in range(first, last):
-            r, o = answers.rater[k], answers.label[k]
+            r = answers.rater[k]
+            o = answers.label[k]
             _add(posteriors[task], counts[0, r, o], counts[1, r, o])
         if last > first:
             _add(posteriors[task], shares[0], shares[1])
@@ -273,7 +282,8 @@ def _log_posterior(
     labels: Array, log_prior: Floats, log_confusion: Floats, i: int, out: Floats
 ) -> bool:
     """Write the log weights of a column, `(L,)`; return whether anybody labelled it."""
-    seen, place = False, i if log_prior.shape[1] > 1 else 0
+    seen = False
+    place = i if log_prior.shape[1] > 1 else 0
     for t in range(out.shape[0]):
         out[t] = log_prior[t, place]
     for r in range(labels.shape[0]):
@@ -289,7 +299,8 @@ def _log_posterior(
 def _add(values: Floats, sums: Floats, lost: Floats) -> None:
     """Add values to sums; gather what rounding takes (Knuth's two-sum), so order is no matter."""
     for t in range(values.shape[0]):
-        old, new = sums[t], values[t]
+        old = sums[t]
+        new = values[t]
         both = old + new
         part = both - old
         lost[t] += (old - (both - part)) + (new - part)

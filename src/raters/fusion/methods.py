@@ -221,7 +221,8 @@ def options_of(function: Callable[..., Fusion], name: str = "") -> Callable[...,
     signature = inspect.signature(function)
     only = [p for p in signature.parameters.values() if p.kind is p.KEYWORD_ONLY]
     bound = signature.replace(parameters=only, return_annotation=FusionOptions)
-    make.__signature__, make.__name__ = bound, options_class(name)  # type: ignore[attr-defined]
+    make.__signature__ = bound  # type: ignore[attr-defined]
+    make.__name__ = options_class(name)
     make.__doc__ = f"Return the options of `{name}` for `raters.fuse`."
     return make
 

@@ -83,7 +83,8 @@ def _expected(schema: Mapping[str, Any]) -> str:
     kinds = [kind for kind in schema.get("anyOf", [schema]) if kind.get("type") != "null"]
     if len(kinds) > 1:
         return ""
-    words, least = kinds[0].get("enum"), kinds[0].get("minimum")
+    words = kinds[0].get("enum")
+    least = kinds[0].get("minimum")
     if words:
         return f"one of {', '.join(map(str, words))}"
     limit = "" if least is None else f" from {least:g} on"

@@ -111,7 +111,9 @@ class ByCase(Mapping[str, Array]):
     """
 
     def __init__(self, cases: Sequence[str], what: str, fuse: Callable[[str], Fusion]) -> None:
-        self._cases, self._what, self._fuse = cases, what, fuse
+        self._cases = cases
+        self._what = what
+        self._fuse = fuse
 
     def __getitem__(self, case: str) -> Array:
         found: Array = getattr(self._fuse(case), self._what)

@@ -178,7 +178,8 @@ def _ease_step(ease: Floats, levels: Floats, right: Floats, wrong: Floats, named
     The curvature of a logistic likelihood is at most a quarter of its counts (D. Boehning, 1992).
     """
     shares = _sigmoid(ease + levels[:, np.newaxis])
-    mean, number = ease[named].mean(), named.sum()
+    mean = ease[named].mean()
+    number = named.sum()
     slope = (right * (1 - shares) - wrong * shares).sum(axis=0)
     slope -= (ease - mean) / ALIKE**2 + (mean - USUAL[0]) / USUAL[1] ** 2 / number
     bend = (right + wrong).sum(axis=0) / 4 + 1 / ALIKE**2 + 1 / USUAL[1] ** 2
@@ -222,8 +223,10 @@ def _density(prior: Prior, named: Flags) -> float:
         + EVEN * (_spread_evenly(named) * logs).sum()
         - ((ease - mean) ** 2).sum() / (2 * ALIKE**2)
         - (mean - USUAL[0]) ** 2 / (2 * USUAL[1] ** 2)
-        + math.log(prior.right) + math.log(prior.wrong) - FEW * (prior.right + prior.wrong)
-    )  # fmt: skip
+        + math.log(prior.right)
+        + math.log(prior.wrong)
+        - FEW * (prior.right + prior.wrong)
+    )
 
 
 def _sigmoid(x: Floats) -> Floats:
@@ -296,9 +299,13 @@ def level_sums(
     right: Floats, wrong: Floats, shares: Floats, strength: float, of_level: Floats
 ) -> tuple[Floats, Floats, float]:
     """Return what Minka's bound weighs `log s` and `log(1 - s)` by, `(K, L)`, and `kappa`."""
-    (raters, classes), levels = right.shape, len(shares)
-    up, down, rate = np.zeros((levels, classes)), np.zeros((levels, classes)), 0.0
-    first, second = np.empty((levels, classes)), np.empty((levels, classes))
+    raters, classes = right.shape
+    levels = len(shares)
+    up = np.zeros((levels, classes))
+    down = np.zeros((levels, classes))
+    rate = 0.0
+    first = np.empty((levels, classes))
+    second = np.empty((levels, classes))
     for k in range(levels):
         for t in range(classes):
             first[k, t] = psi(strength * shares[k, t])
@@ -323,9 +330,11 @@ def level_means(
     right: Floats, wrong: Floats, shares: Floats, strength: float, of_level: Floats
 ) -> tuple[Floats, Floats, Floats]:
     """Return the mean of how often raters are right, and the means of both logs, `(R, L)`."""
-    (raters, classes), levels = right.shape, len(shares)
+    raters, classes = right.shape
+    levels = len(shares)
     mean = np.zeros((raters, classes))
-    log_right, log_wrong = np.zeros((raters, classes)), np.zeros((raters, classes))
+    log_right = np.zeros((raters, classes))
+    log_wrong = np.zeros((raters, classes))
     for r in range(raters):
         for t in range(classes):
             number = right[r, t] + wrong[r, t] + strength
@@ -354,8 +363,11 @@ def wrong_sums(
         strength: `lambda`.
     """
     raters, classes = wrong.shape
-    sums, rate, evidence = np.zeros((classes, classes)), 0.0, 0.0
-    whole, log_whole = psi(strength), math.lgamma(strength)
+    sums = np.zeros((classes, classes))
+    rate = 0.0
+    evidence = 0.0
+    whole = psi(strength)
+    log_whole = math.lgamma(strength)
     for r in range(raters):
         for t in range(classes):
             if wrong[r, t] > _NOTHING:
@@ -366,7 +378,8 @@ def wrong_sums(
             a = pull[t, o]
             if o == t or a <= 0:
                 continue
-            before, log_before = psi(a), math.lgamma(a)
+            before = psi(a)
+            log_before = math.lgamma(a)
             for r in range(raters):
                 if counts[r, o, t] > _NOTHING:
                     sums[t, o] += a * (psi(counts[r, o, t] + a) - before)

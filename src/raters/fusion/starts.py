@@ -147,7 +147,8 @@ def guesses(
         >>> [(name, guess[0].round(2).tolist()) for _, name, guess in found]
         [('vote', [1.0, 0.0]), ('mean', [0.67, 0.33]), ('union', [0.0, 1.0])]
     """
-    mean, classes = shares_of(votes), votes.shape[1]
+    mean = shares_of(votes)
+    classes = votes.shape[1]
     for kind in kinds:
         if kind == "vote":
             yield kind, kind, shares_of((votes == votes.max(axis=1, keepdims=True)).astype(float))
@@ -198,10 +199,15 @@ def choose(solutions: Sequence[Solution[S]], disputed: Floats, what: str = "voxe
         for solution in solutions
     ]
     rows = [
-        {"start": solution.start, "log_likelihood": solution.log_likelihood,
-         "dominance": margins[k], "differs": differ[k], "kept": k == kept}
+        {
+            "start": solution.start,
+            "log_likelihood": solution.log_likelihood,
+            "dominance": margins[k],
+            "differs": differ[k],
+            "kept": k == kept,
+        }
         for k, solution in enumerate(solutions)
-    ]  # fmt: skip
+    ]
     return Choice(solutions[kept], rows, _notes(rows, slack, what, solutions[kept].weak))
 
 
@@ -289,7 +295,8 @@ def fit(
         (['vote', 'mean'], [])
     """
     names = [str(r) for r in range(len(columns.labels))] if raters is None else raters
-    classes, others = len(prior), [kind for kind in kinds if kind != "vote"]
+    classes = len(prior)
+    others = [kind for kind in kinds if kind != "vote"]
     sure = start_matrices(len(columns.labels), classes, START)
     starts = [("vote", "vote", sure)] if "vote" in kinds else []
     if others:

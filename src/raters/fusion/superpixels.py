@@ -43,7 +43,8 @@ def in_range(image: Array) -> Floats:
     flat = image.reshape(-1, image.shape[-1])
     low, high = np.quantile(flat, [_EDGE, 1 - _EDGE], axis=0)
     narrow = high <= low  # nearly all pixels are alike
-    low, high = np.where(narrow, flat.min(0), low), np.where(narrow, flat.max(0), high)
+    low = np.where(narrow, flat.min(0), low)
+    high = np.where(narrow, flat.max(0), high)
     return np.asarray(np.clip((image - low) / np.where(high > low, high - low, 1.0), 0, 1))
 
 
@@ -83,10 +84,12 @@ def region_graph(regions: Ints) -> RegionGraph:
            [0, 2],
            [1, 2]]), lengths=array([1, 2, 1]))
     """
-    number, pairs = int(regions.max(initial=0)) + 1, []
+    number = int(regions.max(initial=0)) + 1
+    pairs = []
     for axis in range(regions.ndim):
         ahead, behind = (np.delete(regions, k, axis).ravel() for k in (0, -1))
-        low, high = np.minimum(ahead, behind), np.maximum(ahead, behind)
+        low = np.minimum(ahead, behind)
+        high = np.maximum(ahead, behind)
         pairs.append((low * number + high)[low != high])
     keys, lengths = np.unique(np.concatenate(pairs), return_counts=True)
     return RegionGraph(np.stack(np.divmod(keys, number), axis=1), lengths)
@@ -105,7 +108,8 @@ def means_of(pixels: Array, regions: Ints) -> Floats:
         array([[2.],
                [5.]])
     """
-    flat, channels = regions.ravel(), pixels.reshape(-1, pixels.shape[-1]).T
+    flat = regions.ravel()
+    channels = pixels.reshape(-1, pixels.shape[-1]).T
     sums = np.stack([np.bincount(flat, channel) for channel in channels], 1)
     return np.asarray(sums / sizes_of(regions)[:, np.newaxis])
 
@@ -176,7 +180,8 @@ def merge_tree(regions: Ints, colours: Floats, graph: RegionGraph, power: float 
     """
     number = len(colours)
     nodes = 2 * number - 1  # the superpixels, and behind them room for all merges
-    sizes, total = np.zeros(nodes), np.zeros((nodes, colours.shape[1]))
+    sizes = np.zeros(nodes)
+    total = np.zeros((nodes, colours.shape[1]))
     sizes[:number] = sizes_of(regions)
     total[:number] = colours * sizes[:number, np.newaxis]
     members = np.eye(nodes, number, dtype=bool)
@@ -201,7 +206,8 @@ def merge_tree(regions: Ints, colours: Floats, graph: RegionGraph, power: float 
         _, i, j = heappop(queue)
         if i not in touching or j not in touching:
             continue  # merged before
-        total[made], sizes[made] = total[i] + total[j], sizes[i] + sizes[j]
+        total[made] = total[i] + total[j]
+        sizes[made] = sizes[i] + sizes[j]
         members[made] = members[i] | members[j]
         corners[made, 0] = np.minimum(corners[i, 0], corners[j, 0])
         corners[made, 1] = np.maximum(corners[i, 1], corners[j, 1])
@@ -242,7 +248,8 @@ def overlap(box: Ints, others: Ints) -> Floats:
         >>> overlap(np.array([[0, 0], [1, 1]]), np.array([[[0, 0], [1, 0]], [[5, 5], [6, 6]]]))
         array([0.5, 0. ])
     """
-    first, last = np.maximum(box[0], others[:, 0]), np.minimum(box[1], others[:, 1])
+    first = np.maximum(box[0], others[:, 0])
+    last = np.minimum(box[1], others[:, 1])
     both = np.clip(last - first + 1, 0, None).prod(axis=-1)
     one = (box[1] - box[0] + 1).prod()
     other = (others[:, 1] - others[:, 0] + 1).prod(axis=-1)

@@ -16,10 +16,13 @@ from uuid import uuid4
 
 from raters.core.errors import RatersError
 
-SOFT_FOLDER, ENTROPY_FOLDER, CONFUSION_FOLDER = "soft", "entropy", "confusion"
+SOFT_FOLDER = "soft"
+ENTROPY_FOLDER = "entropy"
+CONFUSION_FOLDER = "confusion"
 CONFIDENCE_FOLDER = "confidence"
 """Where `raters fuse` and `raters predict` write probabilities, uncertainty and matrices."""
-PREDICT_JOURNAL, FUSE_JOURNAL = ".predict.jsonl", ".fuse.jsonl"
+PREDICT_JOURNAL = ".predict.jsonl"
+FUSE_JOURNAL = ".fuse.jsonl"
 """The files that say which cases `raters predict` and `raters fuse` have finished in a folder."""
 
 _KINDS = {

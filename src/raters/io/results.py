@@ -267,7 +267,8 @@ class Journal:
 
         `facts` are what is worth to be kept of it.
         """
-        self._done[case], self._places[case] = source, self._end
+        self._done[case] = source
+        self._places[case] = self._end
         kept = {} if facts is None else {"facts": facts}
         self._line({"case": case, "source": source, **kept})
 

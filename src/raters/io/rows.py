@@ -131,11 +131,13 @@ def write_long_json(path: Path, content: Mapping[str, Any]) -> None:
 
 
 def _json_parts(items: Iterator[Any]) -> Iterator[str]:
-    ends, k = "[]", -1
+    ends = "[]"
+    k = -1
     for k, item in enumerate(items):
         name = ""
         if isinstance(item, tuple):
-            ends, name = "{}", f"{json.dumps(item[0], ensure_ascii=False)}: "
+            ends = "{}"
+            name = f"{json.dumps(item[0], ensure_ascii=False)}: "
             item = item[1]
         text = to_json(item).replace("\n", "\n  ")
         yield f"{',' if k else ends[0]}\n  {name}{text}"
@@ -210,7 +212,8 @@ def known(value: Any) -> float | None:  # noqa: ANN401
 
 def interval(row: Row, name: str, form: str = ".3f") -> str | None:
     """Return the ends of a score's interval, its columns `_low` and `_high`; None without any."""
-    low, high = row.get(f"{name}_low"), row.get(f"{name}_high")
+    low = row.get(f"{name}_low")
+    high = row.get(f"{name}_high")
     return None if low is None or high is None else f"{low:{form}} to {high:{form}}"
 
 

@@ -110,12 +110,14 @@ class SingleBlanks(io.RawIOBase):
             if not data:
                 return 0
             end = max(data.rfind(b"\n"), data.rfind(b"\r")) + 1 if block else len(data)
-            self._ready, self._unfinished = _single_blanks(data[:end]), data[end:]
+            self._ready = _single_blanks(data[:end])
+            self._unfinished = data[end:]
             if not block:
                 break
         view = memoryview(buffer)
         size = min(len(view), len(self._ready))
-        view[:size], self._ready = self._ready[:size], self._ready[size:]
+        view[:size] = self._ready[:size]
+        self._ready = self._ready[size:]
         return size
 
 

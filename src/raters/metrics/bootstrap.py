@@ -127,7 +127,8 @@ def difference_interval(
         >>> print(difference_interval(np.arange(6) / 10, np.arange(1, 7) / 10))
         0.100 (0.100 to 0.100)
     """
-    first, second = np.asarray(a, np.float64), np.asarray(b, np.float64)
+    first = np.asarray(a, np.float64)
+    second = np.asarray(b, np.float64)
     if first.shape != second.shape:
         raise RatersError(f"found {first.size} and {second.size} scores, expected pairs")
     if statistic is None:  # a difference of means is the mean of differences
@@ -154,7 +155,8 @@ def _interval(
         raise RatersError(f"found scores of {values.ndim - 1} axes, expected one number per case")
     kept = ~np.isnan(values).any(axis=1)
     skipped = int((~kept).sum())
-    values, names = values[kept], group_names(groups, len(values))[kept]
+    names = group_names(groups, len(values))[kept]
+    values = values[kept]
     if not len(values):
         return Interval(UNDEFINED, UNDEFINED, UNDEFINED, 0, skipped)
     estimate = float(values.mean() if statistic is None else statistic(values))
@@ -163,7 +165,8 @@ def _interval(
         return Interval(estimate, UNDEFINED, UNDEFINED, len(found), skipped)
     draws = drawn_groups(len(found), repeats, np.random.default_rng(seed))
     if statistic is None:
-        sums, counts = np.bincount(numbers, values[:, 0]), np.bincount(numbers)
+        sums = np.bincount(numbers, values[:, 0])
+        counts = np.bincount(numbers)
         drawn = np.concatenate([sums[some].sum(1) / counts[some].sum(1) for some in draws])
     else:
         order = np.argsort(numbers, kind="stable")
@@ -237,7 +240,8 @@ def ratio(sums: Floats) -> Floats:
         >>> ratio(np.array([[3.0, 4.0], [0.0, 0.0]]))
         array([0.75,  nan])
     """
-    part, whole = sums[..., 0], sums[..., 1]
+    part = sums[..., 0]
+    whole = sums[..., 1]
     found = np.divide(part, whole, out=np.full(np.shape(whole), UNDEFINED), where=whole > 0)
     return np.asarray(found)
 
@@ -278,7 +282,10 @@ class GroupBootstrap:
         _refuse_draws(level, repeats)
         names = np.asarray(groups)
         found, self._numbers = np.unique(group_names(names, len(names)), return_inverse=True)
-        self.groups, self.level, self.repeats, self.seed = len(found), level, repeats, seed
+        self.groups = len(found)
+        self.level = level
+        self.repeats = repeats
+        self.seed = seed
 
     def interval(self, sums: ArrayLike, score: OfSums) -> Interval:
         """Return the score of all cases with its interval; `sums` are `(cases, columns)`."""

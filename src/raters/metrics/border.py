@@ -70,7 +70,8 @@ def signed_distance_counts(
         >>> counts.seen.tolist(), counts.drawn.tolist()
         ([[1, 1, 1, 1]], [[1, 1, 1, 0]])
     """
-    truth, given = label_array(consensus), label_array(labels)
+    truth = label_array(consensus)
+    given = label_array(labels)
     if given.shape[1:] != truth.shape or given.ndim != truth.ndim + 1:
         raise RatersError(
             f"found labels of shape {given.shape}, expected (raters, "
@@ -95,7 +96,8 @@ def _signed_distance(truth: Array, number: int, spacing: Floats) -> Floats | Non
     """Return the signed distance, NaN where the consensus is MISSING; None without a border."""
     from scipy.ndimage import distance_transform_edt
 
-    inside, outside = truth == number, (truth != number) & (truth != MISSING)
+    inside = truth == number
+    outside = (truth != number) & (truth != MISSING)
     if not inside.any() or not outside.any():
         return None
     to_inside = distance_transform_edt(~inside, sampling=spacing)

@@ -266,7 +266,8 @@ def _log_columns(
     truth: Array, matrices: Array, labels: Sequence[Array]
 ) -> Iterator[tuple[Ints, Floats]]:
     """Return where each rater labelled, `(n,)`, and `log C_r[t, o_r]` there, `(classes, n)`."""
-    classes, space = len(truth), truth.shape[1:]
+    classes = len(truth)
+    space = truth.shape[1:]
     for matrix, own in zip(matrices, labels, strict=True):
         log_matrix = np.log(np.maximum(matrix, LEAST), dtype=np.float64)
         log_matrix = log_matrix.reshape(classes, classes, -1)

@@ -71,7 +71,8 @@ class CutCounts:
         labels: ArrayLike | None = None,
         around: Cut = 0.5,
     ) -> None:
-        self._classes, self._around = num_classes, around
+        self._classes = num_classes
+        self._around = around
         self._reference = None if reference is None else label_array(reference, num_classes)
         self._labels = None if labels is None else label_array(labels, num_classes)
         drew = () if self._labels is None else self._labels
@@ -87,7 +88,8 @@ class CutCounts:
 
     def add(self, probabilities: ArrayLike, rows: Any = ...) -> None:  # noqa: ANN401
         """Add what is predicted of all voxels, or of some rows: `(classes, *space)`."""
-        found, rival = probability_array(probabilities), None
+        found = probability_array(probabilities)
+        rival = None
         if self._classes > 2:
             found, rival = won_and_rival(found, self._around)
         else:
@@ -126,7 +128,8 @@ class CutCounts:
         seen = given.any(axis=0)
         self.labelled += int(seen.sum())
         for c, own in enumerate(won):
-            drawn, who = labels == c + 1, self._not_blank[c]
+            drawn = labels == c + 1
+            who = self._not_blank[c]
             self.areas[c] += _at_each_cut(own[seen])
             self.drawn[c] += _mean_area(drawn, given)
             if who.any():
@@ -297,14 +300,17 @@ class _Search:
         self.done = not tally.holds(self.goal)
         if self.done:
             return
-        values, each = tally.values(self.goal), range(len(self.cuts))
+        values = tally.values(self.goal)
+        each = range(len(self.cuts))
         chosen = np.array([_highest(row) for row in values])
         if len(self.cuts) == 1:
-            self.best, self.done = chosen, True
+            self.best = chosen
+            self.done = True
             return
         here, then = (values[each, np.rint(at * 100).astype(int) - 1] for at in (self.cuts, chosen))
         if here.mean() > self.value:
-            self.best, self.value = self.cuts, float(here.mean())
+            self.best = self.cuts
+            self.value = float(here.mean())
         c = int((then - here).argmax())
         self.done = bool(then[c] - here[c] <= 1e-9)
         self.cuts = np.where(np.arange(len(chosen)) == c, chosen, self.cuts)
@@ -358,7 +364,8 @@ def _searched(
 ) -> Floats:
     """Search the cuts of cases with what is given of each, `reference` or `labels`."""
     [(name, values)] = given.items()
-    maps, drawn = list(probabilities), list(values)
+    maps = list(probabilities)
+    drawn = list(values)
     if len(maps) != len(drawn):
         raise RatersError(f"found {len(maps)} maps and {len(drawn)} {name}, expected one per case")
     cases = [(np.asarray(p), own) for p, own in zip(maps, drawn, strict=True)]

@@ -99,7 +99,8 @@ def krippendorff_alpha(votes: Array, weights: Array | None = None) -> float:
     weights = np.ones(len(votes)) if weights is None else np.asarray(weights, np.float64)
     size = votes.sum(axis=1)
     paired = size >= 2
-    votes, weight = votes[paired], weights[paired] / (size[paired] - 1)
+    votes = votes[paired]
+    weight = weights[paired] / (size[paired] - 1)
     return alpha_of_coincidences(
         (votes * weight[:, np.newaxis]).T @ votes - np.diag(weight @ votes)
     )

@@ -49,7 +49,8 @@ def label_array(labels: ArrayLike, num_classes: int | None = None) -> Array:
     """
     array = foreign.label_array(labels)
     if num_classes is not None and array.size:
-        low, high = int(array.min()), int(array.max())
+        low = int(array.min())
+        high = int(array.max())
         if low < MISSING or high >= num_classes:
             raise RatersError(
                 f"found label {low if low < MISSING else high}, "
@@ -60,7 +61,8 @@ def label_array(labels: ArrayLike, num_classes: int | None = None) -> Array:
 
 def label_pair(a: ArrayLike, b: ArrayLike, num_classes: int | None = None) -> tuple[Array, Array]:
     """Return two label arrays of the same shape."""
-    first, second = label_array(a, num_classes), label_array(b, num_classes)
+    first = label_array(a, num_classes)
+    second = label_array(b, num_classes)
     if first.shape != second.shape:
         raise RatersError(
             f"found labels of shapes {first.shape} and {second.shape}, expected the same shape"

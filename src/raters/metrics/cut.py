@@ -89,7 +89,8 @@ def winning_cut(probabilities: ArrayLike, around: Cut = 0.5) -> Array:
 def won_and_rival(found: Array, around: Cut) -> tuple[Array, Labels]:
     """Return `winning_cut`, and the class that wins above it: both `(classes - 1, *space)`."""
     weighed = _weighed(found, cuts_of(around, len(found)))
-    rivals, who = [], []
+    rivals = []
+    who = []
     for c in range(1, len(found)):
         others = np.delete(weighed, c, axis=0)
         first = others.argmax(axis=0)

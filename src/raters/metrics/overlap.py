@@ -188,7 +188,8 @@ def volume_from_counts(counts: ArrayLike, voxel: float = 1.0) -> VolumeDifferenc
         array([-1.])
     """
     _, first, second, common = _sizes(counts)
-    more, total = second - first, first + second
+    more = second - first
+    total = first + second
     relative = 2 * np.divide(more, total, out=np.zeros(total.shape), where=total > 0)
     defined = common > 0
     return VolumeDifference(
@@ -272,7 +273,8 @@ def soft_counts(
         raise RatersError(f"found the threshold {thresholds}, expected several: [{thresholds}]")
     known = ~(np.isnan(first) | np.isnan(second))
     if not known.all():
-        first, second = first[known], second[known]
+        first = first[known]
+        second = second[known]
     above = ((first > float(t), second > float(t)) for t in thresholds)
     return np.array([[(a & b).sum(), a.sum(), b.sum(), first.size] for a, b in above], np.int64)
 

@@ -260,18 +260,22 @@ def overlap_sizes(a: ArrayLike, b: ArrayLike, num_classes: int = 2) -> Floats:
         array([1., 1., 1., 2.])
     """
     check_classes(num_classes)
-    a, b = label_array(a, num_classes), label_array(b, num_classes)
+    a = label_array(a, num_classes)
+    b = label_array(b, num_classes)
     if a.ndim < 2 or a.shape[1:] != b.shape[1:]:
         raise RatersError(
             f"found sets of masks of shapes {a.shape} and {b.shape}, "
             "expected (n, *space) and (m, *space)"
         )
-    a, b = a.reshape(len(a), -1), b.reshape(len(b), -1)
+    a = a.reshape(len(a), -1)
+    b = b.reshape(len(b), -1)
     sizes = np.zeros((4, num_classes - 1, len(a), len(b)))
     both, first, second, common = sizes
     for start in range(0, a.shape[1], _BLOCK):
-        block_a, block_b = a[:, start : start + _BLOCK], b[:, start : start + _BLOCK]
-        seen_a, seen_b = block_a != MISSING, block_b != MISSING
+        block_a = a[:, start : start + _BLOCK]
+        block_b = b[:, start : start + _BLOCK]
+        seen_a = block_a != MISSING
+        seen_b = block_b != MISSING
         common += _counts_where(seen_a.astype(np.float32), seen_b)
         for k in range(1, num_classes):
             mask_a, mask_b = ((block == k).astype(np.float32) for block in (block_a, block_b))

@@ -162,10 +162,12 @@ def surface_distances_by_class(
 
 def _distances(a: Flags, b: Flags, observed: Flags, spacing: Floats) -> SurfaceDistances:
     """Measure both ways, or give what `raters.metrics.conventions` states."""
-    a_drawn, b_drawn = bool(a.any()), bool(b.any())
+    a_drawn = bool(a.any())
+    b_drawn = bool(b.any())
     if a_drawn and b_drawn:
         box = bounding_box(a | b)
-        on_a, on_b = surface(a[box]), surface(b[box])
+        on_a = surface(a[box])
+        on_b = surface(b[box])
         return SurfaceDistances(_to_nearest(on_a, on_b, spacing), _to_nearest(on_b, on_a, spacing))
     if a_drawn or b_drawn:
         only = diagonal(a.shape, spacing)
@@ -183,7 +185,8 @@ def surface(mask: Flags) -> Flags:
     """
     inner = mask.copy()
     for axis in range(mask.ndim):
-        own, view = np.moveaxis(mask, axis, 0), np.moveaxis(inner, axis, 0)
+        own = np.moveaxis(mask, axis, 0)
+        view = np.moveaxis(inner, axis, 0)
         view[:-1] &= own[1:]
         view[1:] &= own[:-1]
         view[:1] = view[-1:] = False

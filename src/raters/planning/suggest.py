@@ -271,9 +271,11 @@ def _refuse(
 
 def _bits(model: Model, study: Study) -> Iterator[tuple[Case, Floats | RatersError]]:
     """Return each case with the bits at its pixels."""
-    answers, labelled = model.method.answers, bool(study.raters) and study.kind == "segmentation"
+    answers = model.method.answers
+    labelled = bool(study.raters) and study.kind == "segmentation"
     fused = fuse_with(study, None, model) if labelled and "fusion" in answers else None
-    asked, transition = Asked(confusion="confusion" in answers), model.transition()
+    asked = Asked(confusion="confusion" in answers)
+    transition = model.transition()
     for case, said in predict_cases(model, study.iter_cases(), asked):
         if isinstance(said, RatersError):
             yield case, said

@@ -185,7 +185,9 @@ class SimulatedMasks(Source):
         super().__init__(study)
         self.raters = {rater.name: rater for rater in raters}
         self._column = {rater.name: k for k, rater in enumerate(raters)}
-        self._given, self._seed, self._unmarked = given, seed, unmarked
+        self._given = given
+        self._seed = seed
+        self._unmarked = unmarked
         self._memory = local()  # each thread keeps the case that it works on
 
     def __getstate__(self) -> dict[str, Any]:
@@ -199,7 +201,9 @@ class SimulatedMasks(Source):
         if rater is not None and not self._given[case, self._column[rater]]:
             return None
         if getattr(self._memory, "case", None) != case:
-            self._memory.case, self._memory.masks, self._memory.layers = case, {}, None
+            self._memory.case = case
+            self._memory.masks = {}
+            self._memory.layers = None
         masks: dict[str | None, RawMask | None] = self._memory.masks
         if rater not in masks:
             masks[rater] = super().mask(case, None) if rater is None else self._draw(case, rater)
@@ -231,7 +235,8 @@ class SimulatedMasks(Source):
         return rater.annotation == "negative" and len(self.study.classes) > 2
 
     def _draw(self, case: int, rater: str) -> RawMask:
-        who, name = self.raters[rater], self.study.index.ids[case]
+        who = self.raters[rater]
+        name = self.study.index.ids[case]
         rng = generator(self._seed, name, rater)
         drawn = _marks(who, self._layers(case), rng, self._unmarked)
         truth = self.mask(case, None)
@@ -239,7 +244,8 @@ class SimulatedMasks(Source):
         return RawMask(drawn, truth.geometry, f"simulated rater {rater!r}", coded=True)
 
     def _layers(self, case: int) -> Layers:
-        truth, name = self.mask(case, None), str(self.study.index.ids[case])
+        truth = self.mask(case, None)
+        name = str(self.study.index.ids[case])
         if truth is None:
             message = f"found no reference of case {name!r}, expected a true mask to draw on"
             raise RatersError(message, kind="no-truth", case=name)

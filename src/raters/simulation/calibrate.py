@@ -91,7 +91,8 @@ class DiceOf:
         order = rng.permutation(len(kept))
         self._layers = [kept[k] for _ in range(passes) for k in order]
         self._seeds = rng.integers(2**63, size=len(self._layers)).tolist()
-        self._drawer, self._target = drawer, target
+        self._drawer = drawer
+        self._target = target
         self.limit = 4.0 * max(max(x.truth.shape) for x in kept)
 
     def first(self, severity: float) -> float:
@@ -117,7 +118,8 @@ def dice(
     """Return the mean Dice over the foreground classes of the truth, or that of the target."""
     scores = []
     for k in foreground if target is None else [target]:
-        a, b = drawn == k, truth == k
+        a = drawn == k
+        b = truth == k
         both = np.count_nonzero(a & b)
         scores.append(2 * both / (np.count_nonzero(a) + np.count_nonzero(b)))
     return sum(scores) / len(scores)
@@ -158,10 +160,14 @@ def _bracket(score: Score, wanted: float, guess: float, limit: float) -> tuple[S
     step = 1.15
     while high[1] > wanted and high[0] < limit:
         further = min(step * high[0], limit)
-        low, high, step = high, (further, score(further)), step**2
+        low = high
+        high = (further, score(further))
+        step = step**2
     while low[1] < wanted and low[0] > 0:
         nearer = low[0] / step if low[0] > 1e-3 else 0.0
-        low, high, step = (nearer, score(nearer)), low, step**2
+        high = low
+        low = (nearer, score(nearer))
+        step = step**2
     return low, high
 
 
@@ -244,7 +250,9 @@ class _Severities:
     """Decides how severe each rater is, reading true masks only if one has to be calibrated."""
 
     def __init__(self, source: Study, seed: int, target: int | None) -> None:
-        self._source, self._seed, self._target = source, seed, target
+        self._source = source
+        self._seed = seed
+        self._target = target
         self._truths: list[Labels] = []
 
     def of(self, specs: Sequence[Spec], amounts: Amounts) -> list[MaskRater]:
@@ -259,12 +267,15 @@ class _Severities:
         ]
 
     def _rater(self, spec: Spec, amounts: Amounts) -> MaskRater:
-        drawer, severity, wanted = DRAWERS[spec.kind], spec.amount, spec.mean_dice
+        drawer = DRAWERS[spec.kind]
+        severity = spec.amount
+        wanted = spec.mean_dice
         if severity is None and wanted is None:
             severity = amounts.severity
             wanted = drawer.usual if amounts.mean_dice is None else amounts.mean_dice
         if severity is None and wanted is not None:
-            rng, classes = generator(self._seed, "calibrate", spec.name), len(self._source.classes)
+            rng = generator(self._seed, "calibrate", spec.name)
+            classes = len(self._source.classes)
             severity = 1 - wanted  # the mean Dice of 'blank' is 1 - severity: no search
             if spec.kind != "blank":
                 severity = calibrate(drawer, self._sample(), wanted, rng, self._target, classes)
@@ -300,7 +311,8 @@ class _Severities:
         if self._truths:
             return self._truths
         order = sorted(range(len(self._source)), key=self._source.cases.__getitem__)
-        pixels, t = 0, self._target
+        pixels = 0
+        t = self._target
         for k in generator(self._seed, "calibration cases").permutation(order):
             truth = self._source[int(k)].reference
             if truth is not None and (truth > 0 if t is None else truth == t).any():

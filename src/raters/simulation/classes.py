@@ -19,8 +19,17 @@ from raters.core.errors import RatersError
 from raters.metrics.confusion.matrices import dominance_margin, is_dominant
 
 CIFAR_CLASSES = (
-    "airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck",
-)  # fmt: skip
+    "airplane",
+    "automobile",
+    "bird",
+    "cat",
+    "deer",
+    "dog",
+    "frog",
+    "horse",
+    "ship",
+    "truck",
+)
 
 _SIMILAR = ((0, 8), (1, 9), (2, 6), (3, 5), (4, 7))
 _RIGHT = 0.6

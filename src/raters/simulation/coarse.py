@@ -127,7 +127,8 @@ def boxes(shape: Shape) -> Mask:
     """
     from scipy.ndimage import find_objects, label
 
-    filled, before = np.zeros_like(shape.mask), -1
+    filled = np.zeros_like(shape.mask)
+    before = -1
     parts = shape.objects[0]
     while filled.sum() > before:
         before = int(filled.sum())

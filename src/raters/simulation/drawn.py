@@ -21,7 +21,8 @@ from raters.simulation.study import drawn_study
 from raters.study.annotations import Annotation
 from raters.study.study import Study
 
-CAREFUL, CARELESS = ("careful1", "careful2"), ("careless1", "careless2", "careless3")
+CAREFUL = ("careful1", "careful2")
+CARELESS = ("careless1", "careless2", "careless3")
 SEES_STREAK = 0.8
 """How often a careless rater takes the streak of an image for a lesion."""
 

@@ -54,7 +54,8 @@ class Layers:
             self._beside[k] = None
             if len(self.foreground) > 1:
                 places = _nearest((self.truth != k) & (self.truth != MISSING))
-                flat, nothing = self.truth.ravel(), np.zeros_like(self.truth)
+                flat = self.truth.ravel()
+                nothing = np.zeros_like(self.truth)
                 self._beside[k] = nothing if places is None else flat[places]
         return self._beside[k]
 
@@ -135,7 +136,8 @@ def draw_classes(
 
 def _put_alone(drawn: Labels, layers: Layers, k: int, mask: Mask) -> None:
     """Gain from any class, lose to the nearest."""
-    lost, beside = layers.shape(k).mask & ~mask, layers.beside(k)
+    lost = layers.shape(k).mask & ~mask
+    beside = layers.beside(k)
     drawn[lost] = 0 if beside is None else beside[lost]
     drawn[mask] = k
 
@@ -149,7 +151,8 @@ def _erase(drawn: Labels, layers: Layers, k: int, mask: Mask) -> None:
 
 def _put_in_order(drawn: Labels, layers: Layers, k: int, mask: Mask) -> None:
     """Gain from lower classes, lose to the nearest class if it is lower."""
-    lost, beside = layers.shape(k).mask & ~mask, layers.beside(k)
+    lost = layers.shape(k).mask & ~mask
+    beside = layers.beside(k)
     if beside is None:
         drawn[lost] = 0
     else:

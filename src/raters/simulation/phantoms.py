@@ -153,7 +153,8 @@ def _grow(
         bend = 0.96 * bend + rng.normal(0, 0.6 / size, len(space))
         direction = direction + bend
         direction = direction / np.linalg.norm(direction)
-        place, radius = place + direction, radius * 0.999
+        place = place + direction
+        radius = radius * 0.999
         if (place < -radius).any() or (place > np.array(space) + radius).any():
             return []
     share = rng.uniform(0.3, 0.7)

@@ -81,7 +81,8 @@ def unique_names(specs: list[Spec]) -> tuple[Spec, ...]:
     last: dict[str, int] = {}
     named = []
     for spec in specs:
-        name, number = spec.name, last.get(spec.name, 1)
+        name = spec.name
+        number = last.get(spec.name, 1)
         while name in used:
             number += 1
             name = f"{spec.name}{number}"

@@ -120,7 +120,8 @@ def given_cases(study: Study, raters: Sequence[str], how: How, seed: int) -> Fla
     """
     order = np.array(sorted(range(len(study)), key=study.cases.__getitem__), np.intp)
     given = np.empty((len(study), len(raters)), bool)
-    random, parts = generator(seed, "assign"), [order]
+    random = generator(seed, "assign")
+    parts = [order]
     if isinstance(how, Mapping):
         splits = study.index.splits[order]
         parts = [order[splits == name] for name in sorted(set(splits))]
@@ -282,7 +283,8 @@ def simulate_classes(
     numbers = np.stack([uniforms(seed, name, source.cases) for name in matrices], axis=1)
     labels = labels_at(truth, np.stack(list(matrices.values())), numbers)
     labels[~given_cases(source, tuple(matrices), assign, seed)] = MISSING
-    names, values = source.index.ids, source.classes.values
+    names = source.index.ids
+    values = source.classes.values
     triplets = Triplets.of_dense(labels, names, tuple(matrices), values)
     said = {name: f"right {np.diag(m).mean():.3f}" for name, m in matrices.items()}
     return replace(

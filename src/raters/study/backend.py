@@ -32,7 +32,8 @@ Axes = int | Callable[[], int | None] | None
 
 Only images that are plain arrays need it, to find their channel axis.
 """
-_WHITE, _MOST = 255, 65535  # the highest values of pictures of 8 and 16 bits
+_WHITE = 255  # the highest value of pictures of 8 bits
+_MOST = 65535  # the highest value of pictures of 16 bits
 
 
 @dataclass(frozen=True)
@@ -148,8 +149,11 @@ class ArraysBackend:
         names: Sequence[str] | Mapping[int, str] | NDArray[np.object_] = (),
     ) -> None:
         self._column = {name: k for k, name in enumerate(raters)}
-        self._labels, self._images, self._reference = labels, images, reference
-        self._affines, self._names = affines, names
+        self._labels = labels
+        self._images = images
+        self._reference = reference
+        self._affines = affines
+        self._names = names
 
     def mask(self, case: int, rater: str | None) -> RawMask | None:
         """Return the labels of one rater, or the reference."""

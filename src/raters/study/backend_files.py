@@ -63,9 +63,12 @@ class FilesBackend:
         channels_first: bool = False,
         white: bool = False,
     ) -> None:
-        self.cases, self.rules = cases, rules
-        self.class_names, self.modalities = tuple(class_names), tuple(modalities)
-        self._channels_first, self._white = channels_first, white
+        self.cases = cases
+        self.rules = rules
+        self.class_names = tuple(class_names)
+        self.modalities = tuple(modalities)
+        self._channels_first = channels_first
+        self._white = white
         self.known: dict[tuple[int, str | None], MaskFacts] = {}
         self._grids: dict[int, tuple[Geometry, str]] = {}
 
@@ -125,7 +128,8 @@ class FilesBackend:
             part = _read_mask(files[name], self.rules)
             inside = _one_class(part, self.rules.ignore)
             if total is None:
-                total, bits = part, np.zeros(part.values.shape, np.int64)
+                total = part
+                bits = np.zeros(part.values.shape, np.int64)
                 ignored = np.zeros(part.values.shape, bool)
             refuse_other_grid(part.geometry, part.source, total.geometry, total.source)
             bits |= inside.astype(np.int64) << bit
@@ -134,7 +138,8 @@ class FilesBackend:
         values = _resolve_overlap(bits, self.class_names, self.rules, total.source)
         covered: tuple[str, ...] = ()
         if self.rules.overlap == "priority":
-            drawn, left = int(np.bitwise_or.reduce(bits, axis=None)), value_counts(values)
+            drawn = int(np.bitwise_or.reduce(bits, axis=None))
+            left = value_counts(values)
             named = enumerate(self.class_names)
             covered = tuple(n for k, n in named if drawn >> k & 1 and k + 1 not in left)
         whole = np.where(ignored, MISSING, values)
@@ -222,7 +227,8 @@ class FilesBackend:
             return None
         if len(header.shape) == 2 and path.suffix.lower() != ".npy":
             return None  # a grey picture
-        shape, ndim = header.shape, ndim() if callable(ndim) else ndim
+        shape = header.shape
+        ndim = ndim() if callable(ndim) else ndim
         if ndim is None:
             # Two axes are a grey picture: an array with channels in front has three at least.
             return 0 if self._channels_first and len(shape) > 2 else None

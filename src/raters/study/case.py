@@ -37,7 +37,8 @@ class Case:
     """
 
     def __init__(self, study: Study, position: int) -> None:
-        self._study, self._position = study, position
+        self._study = study
+        self._position = position
         self._row = study.row(position)
         self._read: dict[str | None, RawMask | None] = {}
         self.id: str = study.index.ids[position]
@@ -69,7 +70,8 @@ class Case:
                 "where entry k is not of rater k",
                 case=self.id,
             )
-        study, labels = self._study, self._drawn()
+        study = self._study
+        labels = self._drawn()
         for row, (_, kind) in zip(labels, study.annotations.items(), strict=True):
             if kind != "mask":
                 row[...] = reading(row, kind, study.unmarked, len(study.classes))
@@ -112,7 +114,8 @@ class Case:
             )
         triplets = self._study.triplets
         start, end = np.searchsorted(triplets.task, [self._position, self._position + 1])
-        rater, label = triplets.rater[start:end], triplets.label[start:end]
+        rater = triplets.rater[start:end]
+        label = triplets.label[start:end]
         given = label != MISSING
         return CaseAnswers(rater[given], label[given], self._study.raters)
 
@@ -240,7 +243,8 @@ class Case:
 
     def grid_errors(self) -> Iterator[RatersError]:
         """Compare all masks that could be read with the grid that they are to be put on."""
-        grid, masks = None, [(r, m) for r, m in self._read.items() if m is not None]
+        grid = None
+        masks = [(r, m) for r, m in self._read.items() if m is not None]
         try:
             grid = self._grid
         except RatersError:

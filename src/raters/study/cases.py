@@ -80,7 +80,8 @@ class CaseIndex:
         diagnoses: Sequence[str] | None = None,
     ) -> CaseIndex:
         """Make an index; without groups every case is its own."""
-        names, nothing = name_array(ids), [""] * len(ids)
+        names = name_array(ids)
+        nothing = [""] * len(ids)
         return cls(
             names,
             names if groups is None else name_array(groups),

@@ -74,7 +74,8 @@ class _Tally:
     """Adds up what the cases hold."""
 
     def __init__(self, study: Study, report: CheckReport) -> None:
-        self.study, self.report = study, report
+        self.study = study
+        self.report = report
         # Of masks without and with pixels that are not labelled: drawings of both are read apart.
         self.values: dict[str | None, tuple[Counter[int], Counter[int]]] = {
             rater: (Counter(), Counter()) for rater in (*study.raters, None)
@@ -124,7 +125,8 @@ class _Tally:
             self.imageless.append(scan.case)
 
     def finish(self) -> None:
-        report, study = self.report, self.study
+        report = self.report
+        study = self.study
         if study.kind == "classification":
             self._finish_table()
         else:
@@ -146,7 +148,8 @@ class _Tally:
             report.problems.append(Problem("warning", "channels", message))
 
     def _finish_masks(self) -> None:
-        report, study = self.report, self.study
+        report = self.report
+        study = self.study
         used = {r: set().union(*counts) for r, counts in self.values.items()}
         found = set().union(*used.values())
         if study.classes_named:
@@ -166,7 +169,9 @@ class _Tally:
             report.problems += self.rare.hints()
 
     def _coding_hints(self, used: dict[str | None, set[int]]) -> Iterator[Problem]:
-        classes, ignored, by_rater = self.report.classes, self.study.ignored, {}
+        classes = self.report.classes
+        ignored = self.study.ignored
+        by_rater = {}
         if classes is not None:
             for rater in self.study.raters:
                 numbers = classes.encode(np.array(list(used[rater]), np.int64), ignored)
@@ -193,9 +198,12 @@ class _Tally:
         return reading(numbers, kind, study.unmarked, len(classes))
 
     def _finish_table(self) -> None:
-        report, study, triplets = self.report, self.study, self.study.triplets
+        report = self.report
+        study = self.study
+        triplets = self.study.triplets
         report.classes = study.classes
-        raters, classes = len(study.raters), len(report.classes)
+        raters = len(study.raters)
+        classes = len(report.classes)
         by_class = triplets.by_class(classes)
         pairs = np.unique(triplets.task.astype(np.int64) * max(raters, 1) + triplets.rater)
         tasks = np.bincount(pairs % max(raters, 1), minlength=raters)
@@ -206,7 +214,8 @@ class _Tally:
         truth = study.reference_labels
         if truth is not None:
             known = np.bincount(truth[truth != MISSING], minlength=classes)
-            report.references, report.reference_counts = int(known.sum()), known.tolist()
+            report.references = int(known.sum())
+            report.reference_counts = known.tolist()
         shared = np.diff(pairs // max(raters, 1)) == 0  # sorted by task
         self.shared = bool(shared.any())
         report.problems += hints.table_hints(study)

@@ -185,7 +185,8 @@ def contradictions(case: Case, study: Study, scan: CaseScan) -> Iterator[Problem
             by_kind[study.annotations[rater]].append(rater)
     for positive, negative in product(*by_kind.values()):
         with suppress(RatersError):  # files that cannot be read or lie elsewhere are listed already
-            drawn, ruled_out = case.drawing(positive), case.drawing(negative)
+            drawn = case.drawing(positive)
+            ruled_out = case.drawing(negative)
             if drawn is None or ruled_out is None:
                 continue
             both = (drawn == ruled_out) & (drawn > 0)
@@ -217,7 +218,8 @@ class UnmarkedValues:
             if says_rest(study.annotations[rater], study.unmarked, _num_classes(study)):
                 continue
             labelled = labelled_values(mask, study)
-            ignored, zero = labelled != set(mask.counts), 0 in labelled
+            ignored = labelled != set(mask.counts)
+            zero = 0 in labelled
             self._ignored[rater] += ignored and zero
             self._zero[rater] += zero and not ignored
             if not zero and not ignored:

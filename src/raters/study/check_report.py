@@ -173,7 +173,8 @@ def idle_hints(report: CheckReport, failed: Mapping[str | None, int]) -> Iterato
 def unlabelled_hints(study: Study, unlabelled: Sequence[str]) -> Iterator[Problem]:
     """Name cases that no rater labelled; a split without any labels is named once."""
     splits = dict(zip(study.index.ids, study.index.splits, strict=True)) if unlabelled else {}
-    sizes, without = Counter(splits.values()), Counter(splits[case] for case in unlabelled)
+    sizes = Counter(splits.values())
+    without = Counter(splits[case] for case in unlabelled)
     whole = {split for split, n in without.items() if split and 1 < n == sizes[split]}
     for split in sorted(whole):
         message = f"no rater labelled any of the {without[split]:,} cases of the split {split!r}"

@@ -126,7 +126,8 @@ class StudyData:
             coded: Whether `values` are class numbers.
             ignore: Values that mean MISSING; by default those of the study's own files.
         """
-        table, numbers = self._choice[1], self._numbers(values, coded, ignore)
+        table = self._choice[1]
+        numbers = self._numbers(values, coded, ignore)
         return numbers if table is None else table[numbers]
 
     def _numbers(self, values: Array, coded: bool, ignore: Collection[int] | None = None) -> Labels:
@@ -156,10 +157,12 @@ class StudyData:
         Raises:
             RatersError: for boxes that are none.
         """
-        kind, every = self.annotations[rater], self.all_classes
+        kind = self.annotations[rater]
+        every = self.all_classes
         if kind == "mask":
             return self.encode(values, coded)
-        labels, table = self._numbers(values, coded), self._choice[1]
+        labels = self._numbers(values, coded)
+        table = self._choice[1]
         if kind == "box":
             kinds.refuse_no_box(labels, every.names)
         if table is None and not settle:

@@ -151,7 +151,8 @@ class _Table:
         return tuple(fields[name] for name in names)
 
     def _add_file(self, key: Identity, match: Match, role: str) -> None:
-        case, fields = self.files[key], match.fields
+        case = self.files[key]
+        fields = match.fields
         files = case.images if role == "image" else case.reference
         if role == "mask":
             self.raters.add(fields["rater"])
@@ -236,7 +237,8 @@ def _index_rows(columns: list[str], rows: list[dict[str, str]], path: Path) -> F
         _add_facts(row, facts.setdefault(row["case"], {}), line)
     if not files:
         raise RatersError("found no rows, expected a row per mask", kind="empty")
-    ids, cases = sorted(files, key=natural_key), files.values()
+    ids = sorted(files, key=natural_key)
+    cases = files.values()
     named = {name for c in cases for group in (*c.masks.values(), c.reference) for name in group}
     modalities = {name for case in cases for name in case.images}
     return FilesIndex(
@@ -293,7 +295,8 @@ def _refuse_bad_columns(columns: list[str]) -> None:
 
 def _add_row(row: dict[str, str], case: CaseFiles, path: Path, line: int) -> Iterator[RatersError]:
     """Add the files of one row; the same image may be named again, another one may not."""
-    name, modality = row.get("class", ""), row.get("modality", "")
+    name = row.get("class", "")
+    modality = row.get("modality", "")
     given = [(case.images, modality, "image"), (case.reference, name, "reference")]
     if row.get("mask"):
         if not row["rater"]:
@@ -301,7 +304,8 @@ def _add_row(row: dict[str, str], case: CaseFiles, path: Path, line: int) -> Ite
         given.insert(0, (case.masks.setdefault(row["rater"], {}), name, "mask"))
     for files, key, role in given:
         if row.get(role):
-            known, file = files.get(key), path.parent / row[role]
+            known = files.get(key)
+            file = path.parent / row[role]
             files.setdefault(key, file)
             if known is not None and known != file:
                 message = f"found {file} in row {line}, expected {known} as in an earlier row"

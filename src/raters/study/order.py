@@ -116,9 +116,9 @@ def _read(path: Path, column: str, study: Study) -> dict[str | tuple[str, str], 
         cases = _first(names, [opened.get("task"), *USUAL["task"]])
         if cases is None:
             raise RatersError(
-                f"found columns {listing(names)}, expected one of cases or tasks beside "
-                f"{column!r}", kind="columns"
-            )  # fmt: skip
+                f"found columns {listing(names)}, expected one of cases or tasks beside {column!r}",
+                kind="columns",
+            )
         raters = _first(names, [opened.get("worker"), *USUAL["worker"]])
         return [column, cases] if raters is None else [column, cases, raters]
 
@@ -143,8 +143,10 @@ def _parsed(
     if not known:
         raise RatersError(
             f"found no case of the study with a value in {name!r}, expected names such as "
-            f"{next(iter(study.cases), '')!r}", kind="value", file=path
-        )  # fmt: skip
+            f"{next(iter(study.cases), '')!r}",
+            kind="value",
+            file=path,
+        )
     try:
         return Order(name, {key: _number(text) for key, text in known.items()})
     except ValueError:  # they must all be dates then

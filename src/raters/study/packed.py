@@ -85,7 +85,8 @@ class PackedWriter(Writer):
 
     def _found(self, name: str) -> RowFile | None:
         """Go on with the array that an interrupted or finished import left."""
-        final, part = self._folder / f"{name}.npy", self._folder / f"{name}.npy{PART}"
+        final = self._folder / f"{name}.npy"
+        part = self._folder / f"{name}.npy{PART}"
         if final.exists():
             final.replace(part)
         array = open_array(part, len(self._study))
@@ -131,7 +132,8 @@ class RowFile:
     def __init__(
         self, path: Path, shape: tuple[int, ...], dtype: np.dtype[Any], offset: int
     ) -> None:
-        self.shape, self.dtype = shape, dtype
+        self.shape = shape
+        self.dtype = dtype
         self._offset = offset
         self._row_bytes = math.prod(shape[1:]) * dtype.itemsize
         self._path = path
@@ -145,7 +147,8 @@ class RowFile:
         while data:
             with naming(self._path):
                 done = os.pwrite(self._file.fileno(), data, place)
-            data, place = data[done:], place + done
+            data = data[done:]
+            place = place + done
 
     def close(self) -> None:
         """Close the file."""
@@ -167,7 +170,9 @@ def open_packed(folder: Path, content: StudyFile, names: Mapping[int, str]) -> A
     """Open the arrays of a packed folder, with the rows of these cases, without reading them."""
     cases = max(names, default=-1) + 1
     arrays = {name: open_array(folder / f"{name}.npy", cases) for name in EMPTY}
-    labels, affines, reference = arrays["labels"], arrays["affines"], arrays["reference"]
+    labels = arrays["labels"]
+    affines = arrays["affines"]
+    reference = arrays["reference"]
     if labels is None and content.kind == "segmentation" and content.raters:
         message = f"no such file, expected the labels by {len(content.raters)} raters"
         raise RatersError(message, kind="missing-file", file=folder / "labels.npy")
@@ -220,7 +225,8 @@ class Rows:
     """Rows of an array, with None for those that say nothing."""
 
     def __init__(self, array: Array, known: Callable[[int, Array], bool]) -> None:
-        self._array, self._known = array, known
+        self._array = array
+        self._known = known
 
     def __len__(self) -> int:
         return len(self._array)

@@ -144,14 +144,16 @@ class Pattern:
 
     def nothing_found(self) -> RatersError:
         """Return where the pattern stops to fit and what is there instead."""
-        folder, missed = self.root, 0
+        folder = self.root
+        missed = 0
         while True:
             level = re.compile(_expression(self.levels[missed], named=False))
             names = _listed(folder)
             folders = [n for n in names if level.fullmatch(n) and (folder / n).is_dir()]
             if missed + 1 >= len(self.levels) or not folders:
                 break
-            folder, missed = folder / folders[0], missed + 1
+            folder = folder / folders[0]
+            missed = missed + 1
         if not self.root.exists():
             missing = next(p for p in (*reversed(self.root.parents), self.root) if not p.exists())
             message = f"no such folder (looking for {self.text!r}); {there(missing.parent)}"

@@ -32,9 +32,16 @@ if TYPE_CHECKING:
     from raters.study.study import Study
 
 RUN_FILES = (
-    "config.yaml", "weights.safetensors", "history.csv", "scores.json", "splits.csv", "log.txt",
-    "source.yaml", "cuts.json", "checkpoints/last.ckpt",
-)  # fmt: skip
+    "config.yaml",
+    "weights.safetensors",
+    "history.csv",
+    "scores.json",
+    "splits.csv",
+    "log.txt",
+    "source.yaml",
+    "cuts.json",
+    "checkpoints/last.ckpt",
+)
 """What is read of a run; other files of its folder (a report, an export) may lie beside them."""
 
 

@@ -198,7 +198,8 @@ def _plain(given: Mapping[str, Any]) -> dict[str, Any] | None:
     """Return the arguments of `read` as a folder of results remembers them; None if it cannot."""
     if not isinstance(given["values"], str | None) or given["truth"]:
         return None
-    missing, ignore = given["missing"], given["ignore"]
+    missing = given["missing"]
+    ignore = given["ignore"]
     if missing is not None:
         missing = map(str, missing if isinstance(missing, list | tuple) else [missing])
     lists = {k: given[k] for k in ("raters", "cases", "classes")} | {"missing": missing}
@@ -294,7 +295,8 @@ def _is_manifest(path: Path) -> bool:
 
 def _of_files(found: files_index.FilesIndex, values: Any, rules: LabelRules) -> Study:  # noqa: ANN401
     """Make a study of files that were matched."""
-    names, classes = found.class_names, None if values is None else Classes.of(values)
+    names = found.class_names
+    classes = None if values is None else Classes.of(values)
     if names and classes is not None:
         # With one file per class, the values given say in which order the classes come.
         names = [n for n in classes.names if n in names] + [

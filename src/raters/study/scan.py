@@ -109,7 +109,8 @@ def _all_values(backend: FilesBackend) -> Iterator[_Found]:
 
     Small masks are decoded so fast that Python's lock, which threads share, is what they wait for.
     """
-    cases, cores = range(len(backend.cases)), os.cpu_count() or 1
+    cases = range(len(backend.cases))
+    cores = os.cpu_count() or 1
     # A process that somebody made to be one of many must not make more.
     alone = cores == 1 or multiprocessing.current_process().daemon or sys.platform != "linux"
     if len(cases) < MANY or alone:

@@ -128,7 +128,8 @@ def read_cases_file(folder: Path) -> tuple[CaseIndex, dict[str, list[str]]]:
         if "group" in table
         else None
     )
-    splits, diagnoses = table.pop("split", None), table.pop("diagnosis", None)
+    splits = table.pop("split", None)
+    diagnoses = table.pop("diagnosis", None)
     index = CaseIndex.of(table.pop("case"), groups, splits, diagnoses)
     table.pop("group", None)
     return index, table
@@ -160,7 +161,9 @@ class Writer:
     by_case = True
 
     def __init__(self, study: Study, folder: Path, content: StudyFile) -> None:
-        self._study, self._folder, self.content = study, folder, content
+        self._study = study
+        self._folder = folder
+        self.content = content
 
     def write(self, position: int, arrays: CaseArrays) -> None:
         """Write one case; called again for the same case, it writes the same."""
@@ -182,7 +185,8 @@ class CanonicalWriter(Writer):
 
     def write(self, position: int, arrays: CaseArrays) -> None:  # noqa: ARG002
         """Write the masks of all raters who labelled something, the image and the reference."""
-        name, affine = case_path(arrays.id), arrays.geometry.affine
+        name = case_path(arrays.id)
+        affine = arrays.geometry.affine
         suffix = None
         if arrays.image is not None:
             suffix = formats.image_suffix(arrays.image, affine)

@@ -115,7 +115,8 @@ class Survey:
 
     def class_counts(self) -> Ints:
         """Return how often each class was given, `(L,)`."""
-        total, told = np.zeros(len(self.study.classes), np.int64), self._affirmative
+        total = np.zeros(len(self.study.classes), np.int64)
+        told = self._affirmative
         for k in _spread_over(len(self.study), MOST_READ):
             total += self.case(k).labels[told].sum(axis=0)
         return total
@@ -128,7 +129,8 @@ class Survey:
 
     def used_by_raters(self) -> Flags:
         """Return which rater speaks of which class, `(raters, L)`; 'not q' of all but q."""
-        study, told = self.study, self._affirmative
+        study = self.study
+        told = self._affirmative
         used = np.zeros((len(study.raters), len(study.classes)), bool)
         if study.kind == "classification":
             used[study.triplets.rater, study.triplets.label] = True
@@ -163,7 +165,8 @@ class Survey:
 
     def used_by_reference(self) -> Flags:
         """Return which classes are in the references, `(1, L)`."""
-        study, used = self.study, np.zeros((1, len(self.study.classes)), bool)
+        study = self.study
+        used = np.zeros((1, len(self.study.classes)), bool)
         if study.reference_labels is not None:
             known = study.reference_labels
             used[0, known[known != MISSING]] = True
@@ -207,7 +210,8 @@ class Survey:
 
     def refuse_one_class(self) -> None:
         """Refuse drawings that say one class only: nothing stops 'the object is everywhere'."""
-        study, said = self.study, np.zeros(len(self.study.classes), bool)
+        study = self.study
+        said = np.zeros(len(self.study.classes), bool)
         for position in range(len(study)):
             said |= self.case(position).labels.any(axis=0)
             if said.sum() > 1:
@@ -243,7 +247,8 @@ def _masks(study: Study, case: Case) -> CaseCounts:
         return _counted(case.labels, len(study.classes))
     masks = {rater: case.mask_facts(rater) for rater in study.raters}
     there = {rater: facts for rater, facts in masks.items() if facts is not None}
-    grid, empty = case.geometry, study.rules.absent == "empty"
+    grid = case.geometry
+    empty = study.rules.absent == "empty"
     if any(difference(facts.geometry, grid) is not None for facts in there.values()):
         return _counted(case.labels, len(study.classes))  # resampled, or refused
     size = prod(grid.shape)
@@ -264,7 +269,8 @@ def _masks(study: Study, case: Case) -> CaseCounts:
 
 
 def _by_class(study: Study, case: Case, rater: str | None, facts: MaskFacts) -> Ints:
-    values, times = np.array(list(facts.counts)), np.array(list(facts.counts.values()))
+    values = np.array(list(facts.counts))
+    times = np.array(list(facts.counts.values()))
     with placed(file=facts.source, case=case.id, rater=rater):
         numbers = study.encode(values, facts.coded)
     return np.bincount(numbers + 1, times, len(study.classes) + 1)[1:].astype(np.int64)

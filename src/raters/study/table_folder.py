@@ -127,7 +127,8 @@ class TableWriter(Writer):
     def __init__(self, study: Study, folder: Path, images: Writer) -> None:
         assert isinstance(study.backend, TableBackend)
         super().__init__(study, folder, images.content)
-        self.by_case, self._images = study.backend.has_inputs, images
+        self.by_case = study.backend.has_inputs
+        self._images = images
         self._features = PackedWriter(study, folder, images.content)
 
     def write(self, position: int, arrays: CaseArrays) -> None:
@@ -148,7 +149,8 @@ class TableWriter(Writer):
 
     def finish(self, positions: list[int]) -> dict[str, list[str]]:
         """Write the answers; the true labels become a column of `cases.csv`."""
-        columns, rows = self._images.finish(positions), self._features.finish(positions)
+        columns = self._images.finish(positions)
+        rows = self._features.finish(positions)
         if (self._folder / "features.npy").exists():  # image files need no row
             columns |= rows
         kept = self._study

@@ -268,7 +268,8 @@ class _Frame:
     header = True
 
     def __init__(self, frame: pd.DataFrame, found: dict[str, str | None] | None = None) -> None:
-        self.frame, self.names = frame, [str(name) for name in frame.columns]
+        self.frame = frame
+        self.names = [str(name) for name in frame.columns]
         self.found = found or {}
 
     def texts(self, position: int) -> pa.Array:
@@ -318,7 +319,8 @@ def _tables(
     if own is None and len(frame):
         if frame.index.dtype == bool:
             raise RatersError("found an index of True and False, expected the names of tasks")
-        frame, own = frame.reset_index(names="task"), "task"
+        frame = frame.reset_index(names="task")
+        own = "task"
     found["task"] = own
     facts = ("reference", "group", "split", "diagnosis")
     beside = {*(found[what] for what in facts), *levels, *features}

@@ -95,7 +95,9 @@ class Names:
         cells, names = _numbered(pa.chunked_array([*self._waiting, self._names], pa.string()))
         new = cells.size - len(self._names)
         self._cells = np.concatenate([cells[new:][self._cells], cells[:new]])
-        self._names, self._waiting, self._waiting_bytes = names, [], 0
+        self._names = names
+        self._waiting = []
+        self._waiting_bytes = 0
 
     def finish(self) -> Column:
         """Return all cells and their names, in no special order."""
@@ -323,7 +325,8 @@ def _label_values(
     for k, value in numbers.items():
         if value != value.to_integral_value():
             at = int(np.argmax(label.cells == k))
-            where, who = task.names[task.cells[at]], rater.names[rater.cells[at]]
+            where = task.names[task.cells[at]]
+            who = rater.names[rater.cells[at]]
             message = (
                 f"found label {label.names[k]} by rater {who!r} for task {where!r}, "
                 "expected classes: whole numbers or names"

@@ -43,9 +43,18 @@ _TEMPORARY = re.compile(r"\.tmp-[0-9a-f]{12}-")
 
 OWN_FOLDERS = ("images", "labels", "reference")
 OWN_FILES = (
-    STUDY_FILE, CASES_FILE, JOURNAL_FILE, "images.npy", "labels.npy", "reference.npy",
-    "affines.npy", "features.npy", "has_image.npy", "labels.parquet", SUMS_FILE,
-)  # fmt: skip
+    STUDY_FILE,
+    CASES_FILE,
+    JOURNAL_FILE,
+    "images.npy",
+    "labels.npy",
+    "reference.npy",
+    "affines.npy",
+    "features.npy",
+    "has_image.npy",
+    "labels.parquet",
+    SUMS_FILE,
+)
 
 
 @dataclass
@@ -133,7 +142,8 @@ def _write_cases(
     study: Study, result: ImportResult, writer: Writer, journal: Journal, progress: bool
 ) -> ImportResult:
     def work(position: int) -> tuple[int, str, RatersError | None]:
-        case, source = study[position], source_of(study, position)
+        case = study[position]
+        source = source_of(study, position)
         if journal.has(case.id, source):
             return position, source, None
         try:

@@ -28,7 +28,11 @@ Write = Callable[[Path, Array, Affine], None]
 # The most bytes that one stored byte can become. Deflate's limit is a matter of its format
 # (258 bytes from 2 bits); LZW's longest entry is 4096 bytes from 12 bits; a JPEG block of
 # 64 samples takes at least 1 bit. Other codecs (zstd, bzip2) have no useful limit.
-RAW, DEFLATE, LZW, JPEG, UNLIMITED = 1.0, 1032.0, 4096.0, 4096.0, math.inf
+RAW = 1.0
+DEFLATE = 1032.0
+LZW = 4096.0
+JPEG = 4096.0
+UNLIMITED = math.inf
 _SLACK = 4096
 
 
@@ -261,7 +265,8 @@ def image_of(pixels: Pixels) -> Volume:
     1-bit pictures become 0 and 255; palettes are looked up (one channel if all their entries
     are grey); alpha is dropped if everything is opaque and is the last channel otherwise.
     """
-    values, sampled = pixels.values, pixels.sampled
+    values = pixels.values
+    sampled = pixels.sampled
     if pixels.palette is not None:
         sampled = not is_grey(pixels.palette)
         values = padded(pixels.palette, values)[values]

@@ -43,7 +43,8 @@ def read_image(path: Path) -> Volume:
     if path.is_dir():
         header, files = _probe_series(path)
     else:
-        header, files = probe(path), [str(path)]
+        header = probe(path)
+        files = [str(path)]
     try:
         with itk.quiet:
             image = sitk.ReadImage(files if path.is_dir() else files[0], imageIO=_IO)

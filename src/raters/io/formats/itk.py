@@ -184,7 +184,8 @@ def _check_size(path: Path, stored: _Stored, header: Header, reader: Any) -> Non
     """Compare the claim of the header with what is there."""
     shape = tuple(int(length) for length in reader.GetSize())
     shape = (*shape, int(reader.GetNumberOfComponents()))
-    factor, size = base.UNLIMITED, None
+    factor = base.UNLIMITED
+    size = None
     if stored.file is not None:
         if not stored.file.exists():
             message = f"its data file {stored.file.name} is not there"

@@ -95,7 +95,8 @@ def _layout(path: Path, file: BinaryIO) -> _Layout:
     """Read and check the header; nothing is believed that the file's size contradicts."""
     header = _header(file)
     shape = tuple(int(length) for length in header.get_data_shape())
-    dtype, offset = header.get_data_dtype(), int(header.get_data_offset())
+    dtype = header.get_data_dtype()
+    offset = int(header.get_data_offset())
     stored = path.stat().st_size
     if _zipped(path):
         base.check_claim(path, shape, dtype.itemsize * 8, factor=base.DEFLATE)
@@ -158,7 +159,8 @@ def _voxels(path: Path, file: BinaryIO, layout: _Layout) -> Array:
 
 def _read_exactly(file: BinaryIO, count: int) -> NDArray[np.uint8]:
     array = np.empty(count, np.uint8)
-    view, done = memoryview(cast(Any, array)), 0
+    view = memoryview(cast(Any, array))
+    done = 0
     while done < count:
         got = cast(Any, file).readinto(view[done : done + _CHUNK])
         if not got:

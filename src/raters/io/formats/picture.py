@@ -108,7 +108,8 @@ def split_alpha(values: Array) -> base.Pixels:
     if values.ndim == 2:
         return base.Pixels(values)
     if values.shape[-1] in (2, 4):
-        values, alpha = values[..., :-1], values[..., -1]
+        alpha = values[..., -1]
+        values = values[..., :-1]
         grey = values.shape[-1] == 1
         return base.Pixels(values[..., 0] if grey else values, not grey, alpha=alpha)
     return base.Pixels(values, True)
@@ -162,7 +163,8 @@ def write_image(path: Path, array: Array, affine: base.Affine) -> None:  # noqa:
 
 def write_labels(path: Path, array: Array, affine: base.Affine) -> None:  # noqa: ARG001
     """Write labels from 0 to 65535, in 8 bits if they fit; an affine is not kept."""
-    low, high = int(array.min()), int(array.max())
+    low = int(array.min())
+    high = int(array.max())
     if low < 0 or high > 0xFFFF:
         message = f"found labels from {low} to {high}, pictures hold 0 to 65535"
         raise RatersError(message, kind="unwritable", file=path)
@@ -205,10 +207,12 @@ def _open(path: Path) -> Iterator[ImageFile]:
 
 def _check(path: Path, picture: ImageFile) -> None:
     kind = str(picture.format)
-    shape, bits = (picture.height, picture.width), 8 * len(picture.getbands())
+    shape = (picture.height, picture.width)
+    bits = 8 * len(picture.getbands())
     if kind == "PNG":
         rows, columns, depth, samples, _ = png_header(path)
-        shape, bits = (rows, columns), depth * samples
+        shape = (rows, columns)
+        bits = depth * samples
     base.check_claim(path, shape, bits, factor=_FACTORS[kind])
     # MPO is a JPEG with previews, which are no frames.
     if kind != "MPO" and (frames := getattr(picture, "n_frames", 1)) > 1:
@@ -227,7 +231,8 @@ def _read(path: Path, *, lossless: bool = False) -> base.Pixels:
 
 
 def _pixels(picture: Image) -> base.Pixels:
-    mode, key = picture.mode, picture.info.get("transparency")
+    mode = picture.mode
+    key = picture.info.get("transparency")
     if mode == "P":
         indices = np.array(picture)
         return base.Pixels(indices, palette=_palette(picture), alpha=_palette_alpha(indices, key))

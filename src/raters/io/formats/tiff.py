@@ -29,7 +29,8 @@ _FACTORS = {
     32773: 128.0,
 }
 _JPEGS = (6, 7)
-_WHITE_IS_ZERO, _PALETTE = 0, 3
+_WHITE_IS_ZERO = 0
+_PALETTE = 3
 _ALPHA = (1, 2)  # associated and unassociated
 
 
@@ -88,7 +89,8 @@ class _Complaints(logging.Handler):
 @contextmanager
 def _strict() -> Iterator[None]:
     """Make errors of what tifffile only logs (pages that are cut off), and keep it quiet."""
-    logger, handler = logging.getLogger("tifffile"), _Complaints()
+    logger = logging.getLogger("tifffile")
+    handler = _Complaints()
     logger.addHandler(handler)
     try:
         yield

@@ -89,7 +89,8 @@ def _over_cases(
     from raters.learning.prediction.predict import predict_streams
 
     size = len(study.classes)
-    said, pixels = np.zeros((len(columns), size, size)), np.zeros(size)
+    said = np.zeros((len(columns), size, size))
+    pixels = np.zeros(size)
     counted = np.zeros((len(columns), size, size))
     for case, bands in predict_streams(model, study.iter_cases(), Asked(confusion=True)):
         if isinstance(bands, RatersError):
@@ -97,7 +98,8 @@ def _over_cases(
         for band in bands:
             assert band.confusion is not None
             found, seen = weighted(band.confusion[columns], band.truth)
-            said, pixels = said + found, pixels + seen
+            said = said + found
+            pixels = pixels + seen
         if case.reference is not None:
             counted += count_case(case, np.asarray(case.reference), size)[places]
     mean = mean_matrices(said, pixels) if pixels.any() else None
@@ -135,7 +137,9 @@ def trust_of(
     There is one row per rater whose labels were learnt from: the mean trust after each recurrence,
     where the rater or the last recurrence drew something. `raters` are those of the cases.
     """
-    own, sums, first = model.config.raters, np.zeros(()), np.zeros(())
+    own = model.config.raters
+    sums = np.zeros(())
+    first = np.zeros(())
     for case in cases:
         turns, trust = model.recurrences(case)
         first = first if first.ndim else np.asarray(turns[:, 0], np.float64)

@@ -28,7 +28,9 @@ from raters.metrics.chosen_cut import CutGiven
 from raters.study.case import Case
 from raters.study.study import Study
 
-TRAIN, HELD_OUT, NEW = "train", "held-out", "test"
+TRAIN = "train"
+HELD_OUT = "held-out"
+NEW = "test"
 _OTHER_NAMES = dict.fromkeys(VALIDATION, HELD_OUT)
 _OTHER_NAMES["new"] = NEW
 _SHOWN = 5
@@ -120,10 +122,12 @@ class Part:
 
 def shown_part(study: Study, runs: Sequence[Seen], most: int = MOST_CASES) -> Part:
     """Choose the cases to show: 'test' if there are any, else held-out ones, else all."""
-    part, name = study, ""
+    part = study
+    name = ""
     for split in ("test", "held-out"):
         try:
-            part, name = choose_split(study, split, runs), split
+            part = choose_split(study, split, runs)
+            name = split
             break
         except RatersError as error:
             if error.kind != "empty":
@@ -137,8 +141,10 @@ def shown_part(study: Study, runs: Sequence[Seen], most: int = MOST_CASES) -> Pa
 
 def warnings_of(study: Study, seen: Seen, name: str = "") -> list[str]:
     """Report loudly which of the cases are no test of the run."""
-    parts, of = _parts(study, seen), f" by {name}" if name else ""
-    trained, said = parts.count(TRAIN), []
+    parts = _parts(study, seen)
+    of = f" by {name}" if name else ""
+    trained = parts.count(TRAIN)
+    said = []
     if trained:
         said.append(
             f"{trained:,} of {many(len(study), 'case')} were trained on{of}: "
@@ -153,7 +159,8 @@ def warnings_of(study: Study, seen: Seen, name: str = "") -> list[str]:
 
 def held_out_notes(study: Study, seen: Seen, name: str = "") -> list[str]:
     """Return which of the cases chose the epoch."""
-    number, of = _parts(study, seen).count(HELD_OUT), f" by {name}" if name else ""
+    number = _parts(study, seen).count(HELD_OUT)
+    of = f" by {name}" if name else ""
     if not number:
         return []
     said = f"{number:,} of {many(len(study), 'case')} chose the epoch{of}"
@@ -283,16 +290,19 @@ def score_runs(
             refuse_unlike(model.config, study)
     seen = [Seen.by_run(folder) for _, folder in models]
     kept = study.without_negatives()
-    part, several = choose_split(kept, split, seen), len(runs) > 1
+    part = choose_split(kept, split, seen)
+    several = len(runs) > 1
     if several:
         raters = [r for r in kept.raters if all(r in model.config.labelled for model, _ in models)]
     found = []
     for (model, folder), name, used in zip(models, _names(models), seen, strict=True):
         scores = score_model(model, part, raters, **options)
-        scores.run, by = name, name if several else ""
+        scores.run = name
+        by = name if several else ""
         scores.warnings = warnings_of(part, used, by)
         scores.notes += [*held_out_notes(part, used, by), *kept.notes[len(study.notes) :]]
-        scores.split, scores.inputs = split or "", inputs_of(folder, study)
+        scores.split = split or ""
+        scores.inputs = inputs_of(folder, study)
         found.append(scores)
     for text in (text for scores in found for text in scores.warnings):
         warnings.warn(text, stacklevel=3)
@@ -329,12 +339,14 @@ def score_model(
     from raters.learning.methods.base import Asked
     from raters.learning.prediction.predict import predict_streams
 
-    answers, merged = model.method.answers, unions_of(unions, part)
+    answers = model.method.answers
+    merged = unions_of(unions, part)
     known = shared_raters(model.config.labelled, part, raters) if "as_rater" in answers else {}
     samples = at_least(0, samples, "samples")
     drawn = samples if "samples" in answers and part.kind == "segmentation" else 0
     asked = Asked(tuple(known), bool(known) and "confusion" in answers, drawn, seed)
-    labels, cuts = model.cut(cut), _cuts(model)
+    labels = model.cut(cut)
+    cuts = _cuts(model)
     scoring = Scoring(
         part,
         known,

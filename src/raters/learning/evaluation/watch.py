@@ -98,7 +98,8 @@ class Watched:
     def add_true(self, case: Case, study: Study) -> None:
         """Add what the raters of a case say of each other, and its reference of them."""
         if study.kind == "segmentation":
-            couples, size = combinations(case.labels, 2), len(study.classes)
+            couples = combinations(case.labels, 2)
+            size = len(study.classes)
             dice = [_mean_dice(pair_counts(a, b, size)) for a, b in couples]
             self.pairs[case.id] = np.array(dice)
         if case.reference is not None and len(study.raters) > 1:
@@ -138,7 +139,8 @@ def _mean_dice(counts: NDArray[np.int64]) -> float:
 
 def vote_score(case: Case, study: Study) -> float:
     """Return how good the vote of a case's raters is by its reference; NaN if nobody labelled."""
-    classes, reference = len(study.classes), np.asarray(case.reference)
+    classes = len(study.classes)
+    reference = np.asarray(case.reference)
     if study.kind == "segmentation":
         from raters.fusion._vote import vote
 
@@ -161,7 +163,8 @@ def true_counts(case: Case, study: Study, places: Sequence[int]) -> Floats:
     from raters.simulation.backend import SimulatedMasks, SimulatedTable
     from raters.simulation.study import true_confusion
 
-    reference, size = np.asarray(case.reference), len(study.classes)
+    reference = np.asarray(case.reference)
+    size = len(study.classes)
     if not isinstance(study.backend, SimulatedMasks | SimulatedTable):
         return count_case(case, reference, size)[places]
     pixels = np.bincount(reference[reference >= 0].ravel(), minlength=size)
@@ -273,7 +276,8 @@ def foreground_of(matrix: Floats, pixels: Floats) -> Row:
     """
     joint = np.nan_to_num(matrix) * np.nan_to_num(pixels)[:, np.newaxis]
     same = float(np.trace(joint[1:, 1:]))
-    there, drawn = float(np.nan_to_num(pixels)[1:].sum()), float(joint[:, 1:].sum())
+    there = float(np.nan_to_num(pixels)[1:].sum())
+    drawn = float(joint[:, 1:].sum())
     return {"sensitivity": same / there if there else None, "ppv": same / drawn if drawn else None}
 
 
@@ -374,7 +378,8 @@ def lost_dominance(history: Sequence[Row], best: int) -> Row | None:
     if not margins:
         return None
     lost = [epoch for epoch, margin in margins.items() if margin <= 0]
-    first, margin = lost[0] if lost else None, margins[best] if best in lost else None
+    first = lost[0] if lost else None
+    margin = margins[best] if best in lost else None
     return {"margin": margin, "lost": len(lost), "epochs": len(margins), "first": first}
 
 

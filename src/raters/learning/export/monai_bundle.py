@@ -158,7 +158,8 @@ def _version(package: str) -> str:
 
 def readme(truth: Truth) -> str:
     """Return what a bundle is and how it is run."""
-    config, metadata = truth.config, truth.metadata
+    config = truth.config
+    metadata = truth.metadata
     ending = "nii.gz" if config.spatial_dims == 3 else "png"
     written = "predictions/predictions.csv" if config.kind == "classification" else "predictions/"
     classes = "\n".join(f"| {k} | {c.name} | {c.value} |" for k, c in enumerate(config.classes))

@@ -100,7 +100,8 @@ def proto_of(program: ExportedProgram, truth: Truth) -> Any:  # noqa: ANN401
     Raises:
         RatersError: Some operation has no ONNX form; says which.
     """
-    inputs, outputs = truth.metadata["input"], truth.metadata["output"]
+    inputs = truth.metadata["input"]
+    outputs = truth.metadata["output"]
     try:
         with quiet():
             found = torch.onnx.export(

@@ -84,7 +84,8 @@ class Exported:
 
     def described(self) -> list[str]:
         """Return what users of the network must know and do, a sentence each."""
-        needs, bundle = self.metadata["input"], self.format == "monai-bundle"
+        needs = self.metadata["input"]
+        bundle = self.format == "monai-bundle"
         lines = [] if bundle else [f"input: {needs['name']} ({needs['meaning']})"]
         lines.append(f"normalisation: {_normalisation(self.metadata['normalisation'], bundle)}")
         if self.metadata["patch_size"]:
@@ -146,7 +147,8 @@ def export(
     Example:
         raters.learning.export.export("run/", "onnx", "model.onnx")
     """
-    entry, target = FORMATS[one_of(FORMATS, to, "the format")], Path(path)
+    entry = FORMATS[one_of(FORMATS, to, "the format")]
+    target = Path(path)
     _refuse_path(target, entry)
     if isinstance(model, str | Path):
         Inputs.run(model).refuse_file(target)

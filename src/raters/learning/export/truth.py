@@ -228,7 +228,8 @@ def measured(truth: Truth, run: Callable[[Tensor], Tensor], what: str) -> float:
     Raises:
         RatersError: The difference is more than rounding.
     """
-    largest, normalise = 0.0, truth.config.normaliser()
+    largest = 0.0
+    normalise = truth.config.normaliser()
     for batch, larger in ((1, 1), (3, 2)):
         image = ready = example(truth, batch, larger, seed=batch)
         if truth.inside:

@@ -204,7 +204,8 @@ class Method(Training):
 
     def __init__(self, task: Task, options: MethodOptions) -> None:
         super().__init__()
-        self.task, self.options = task, options
+        self.task = task
+        self.options = options
         self.register_buffer("class_weights", torch.ones(task.num_classes), persistent=False)
 
     def prepare(self, study: Study) -> None:

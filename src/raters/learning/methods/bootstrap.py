@@ -79,7 +79,8 @@ def mixture(log_truth: Tensor, votes: Tensor, beta: float, hard: bool) -> Tensor
         >>> mixture(log_truth, torch.tensor([[0, 1]]), 0.8, hard=True)
         tensor([[0.2000, 0.8000]])
     """
-    votes, predicted = votes.to(log_truth), log_truth.exp()
+    votes = votes.to(log_truth)
+    predicted = log_truth.exp()
     if hard:
         best = log_truth.max(1, keepdim=True).indices  # a tenth of the time of argmax
         predicted = torch.zeros_like(log_truth).scatter_(1, best, 1.0)

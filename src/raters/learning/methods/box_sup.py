@@ -93,7 +93,9 @@ class BoxSup(RegionMethod):
                 f"found {self.task.num_classes} classes, expected 2: a box does not say to box-sup "
                 "of which class its object is"
             )
-        self._boxes, self._seeds, self.ranked = [], [], []
+        self._boxes = []
+        self._seeds = []
+        self.ranked = []
         super().prepare(study)
         self.first = self.found.clone()
         if not any(self._boxes):
@@ -204,7 +206,8 @@ def boxes_with_candidates(image: Array, pixels: Ints, boxes: Ints, regions: Ints
     """
     if not boxes.any():
         return []
-    colours, graph = means_of(in_range(image), pixels), region_graph(pixels)
+    colours = means_of(in_range(image), pixels)
+    graph = region_graph(pixels)
     trees = [merge_tree(pixels, colours, graph, power) for power in POWERS]
     members = np.concatenate([tree.members for tree in trees])
     corners = np.concatenate([tree.corners for tree in trees])
@@ -222,7 +225,8 @@ def boxes_with_candidates(image: Array, pixels: Ints, boxes: Ints, regions: Ints
         candidates, first = np.unique(candidates, axis=0, return_index=True)
         overlaps = overlaps[good][first]
         if not len(candidates):
-            candidates, overlaps = np.ones((1, len(inside)), bool), np.ones(1)
+            candidates = np.ones((1, len(inside)), bool)
+            overlaps = np.ones(1)
         found.append(Box(inside, count[inside], candidates, overlaps))
     return found
 

@@ -116,7 +116,8 @@ def one_sided_raters(study: Study) -> list[int]:
         [1, 2]
     """
     said = np.zeros((len(study.raters), len(study.classes)), bool)
-    both, excluding = said.any(axis=1), np.isin(study.raters, study.negatives)
+    both = said.any(axis=1)
+    excluding = np.isin(study.raters, study.negatives)
     for case in study.iter_cases():
         for row, labels in zip(said, case.labels, strict=True):
             row[np.unique(labels[labels != MISSING])] = True
@@ -146,7 +147,8 @@ def share_term(log_truth: Tensor, share: float, observed: Tensor, inside: Tensor
         >>> [share_term(even, s, torch.tensor(1), inside) for s in (0.5, 0.1)]
         [tensor(0.), tensor(0.3681)]
     """
-    own, alone = (1 - log_truth[:, 0].exp())[inside].sum(), processes()[1] == 1
+    own = (1 - log_truth[:, 0].exp())[inside].sum()
+    alone = processes()[1] == 1
     counts = own.detach(), inside.sum().to(own), observed.to(own)
     objects, pixels, labels = summed(torch.stack(counts)).unbind()
     mean = (objects / pixels.clamp(min=1)).clamp(1e-6, 1 - 1e-6)

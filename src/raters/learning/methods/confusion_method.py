@@ -112,7 +112,8 @@ class ConfusionMethod(NetworkMethod):
             return self._trace_step(batch)
         if self.raters.held and self.options.warm_up_on != "labels":
             return self._vote_step(batch)
-        labels, raters = batch["labels"], batch.get("raters")
+        labels = batch["labels"]
+        raters = batch.get("raters")
         log_truth, confusion = self._look(batch)
         seen = confusion.see(labels, raters)
         weighed = bool((self.class_weights != 1).any())
@@ -120,7 +121,8 @@ class ConfusionMethod(NetworkMethod):
         form = self.options.likelihood
         nll = negative_log_likelihood(log_truth, seen.log_column, labels, form, weights)
         truth = log_truth.exp().detach()
-        loss, terms = nll, {"loss": nll}
+        loss = nll
+        terms = {"loss": nll}
         if not self.raters.held:
             weight = self.options.trace
             with torch.set_grad_enabled(weight > 0 and torch.is_grad_enabled()):
@@ -171,7 +173,8 @@ class ConfusionMethod(NetworkMethod):
 
     def held_out(self, batch: Batch) -> HeldOut:
         """Return the likelihood of the raters' labels, and the mean matrices."""
-        labels, raters = batch["labels"], batch.get("raters")
+        labels = batch["labels"]
+        raters = batch.get("raters")
         log_truth, confusion = self._look(batch)
         column = confusion.see(labels, raters).log_column
         loss, count = sum_and_count(log_truth, column, labels, self.options.likelihood)

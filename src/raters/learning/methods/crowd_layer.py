@@ -49,7 +49,8 @@ class CrowdLayer(NetworkMethod):
 
     def __init__(self, task: Task, options: CrowdLayerOptions) -> None:
         super().__init__(task, options)
-        raters, classes = len(task.raters), task.num_classes
+        raters = len(task.raters)
+        classes = task.num_classes
         start = torch.eye(classes) if options.layer == "MW" else torch.ones(classes)
         self.weights = nn.Parameter(start.repeat(raters, *(1,) * start.ndim))
         biases = nn.Parameter(torch.zeros(raters, classes)) if options.layer == "VW+B" else None
@@ -83,7 +84,8 @@ class CrowdLayer(NetworkMethod):
 
     def _loss(self, batch: Batch, weights: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Return the summed cross entropy, the number of labels, and the truth."""
-        truth, labels = self.truth(batch["image"]), batch["labels"]
+        truth = self.truth(batch["image"])
+        labels = batch["labels"]
         log_said = self._scores(truth, batch.get("raters")).log_softmax(2)
         total, count = cross_entropy(log_said.flatten(0, 1), labels.flatten(0, 1), weights)
         return total, count, truth

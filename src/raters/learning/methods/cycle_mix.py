@@ -23,7 +23,8 @@ BLOCKS = (2, 4, 8, 16)
 ALPHA = 0.5
 """Shares of two images are drawn from Beta(ALPHA, ALPHA)."""
 
-SHARE, SMOOTH = 0.2, 0.2
+SHARE = 0.2
+SMOOTH = 0.2
 """How much the share counts beside the saliency of a block, and how much neighbours do."""
 
 HOLE = 0.15

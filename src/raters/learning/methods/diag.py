@@ -75,7 +75,8 @@ class Diag(SupervisedMethod):
 
     def _facts(self, study: Study) -> tuple[Floats, NDArray[np.bool_]]:
         """Return what all masks show, `(raters, cases, facts)`, and which masks there are."""
-        facts, there = [], []
+        facts = []
+        there = []
         for case in study.iter_cases():
             assert case.image is not None  # nothing is trained on without
             facts.append(facts_of_masks(case.labels, case.image, self.task.num_classes))
@@ -102,7 +103,8 @@ class Diag(SupervisedMethod):
 def _refuse_diagnoses(study: Study) -> None:
     """Refuse a study whose diagnoses say nothing of raters."""
     there = study.index.diagnoses != ""
-    known, groups = study.index.diagnoses[there], np.unique(study.index.groups[there])
+    known = study.index.diagnoses[there]
+    groups = np.unique(study.index.groups[there])
     judges = "diag judges raters by how well their masks tell it"
     if not len(known):
         raise RatersError(
@@ -161,7 +163,8 @@ def facts_of_masks(labels: Labels, image: Array, num_classes: int) -> Floats:
 def _facts(masks: Flags, seen: Ints, image: Array, slopes: Array) -> Floats:
     inside = np.flatnonzero(masks.any(0))  # all else is not looked at, and takes no memory
     flat = masks.reshape(len(masks), -1)[:, inside].astype(np.float64)
-    area, edge = flat.sum(1), _edges(masks).reshape(len(masks), -1).sum(1)
+    area = flat.sum(1)
+    edge = _edges(masks).reshape(len(masks), -1).sum(1)
     places = np.stack(np.unravel_index(inside, masks.shape[1:]))
     middles = (places + 0.5) / np.array(masks.shape[1:])[:, np.newaxis]
     pixels = image.reshape(len(image), -1)[:, inside].astype(np.float64)
@@ -186,7 +189,8 @@ def _edges(masks: Flags) -> Flags:
     """Return the pixels of masks that have a neighbour outside; beyond the image is no outside."""
     found = np.zeros_like(masks)
     for axis in range(1, masks.ndim):
-        ahead, behind = np.moveaxis(masks, axis, 0)[1:], np.moveaxis(masks, axis, 0)[:-1]
+        ahead = np.moveaxis(masks, axis, 0)[1:]
+        behind = np.moveaxis(masks, axis, 0)[:-1]
         edge = np.moveaxis(found, axis, 0)
         edge[1:] |= ahead & ~behind
         edge[:-1] |= behind & ~ahead
@@ -321,7 +325,8 @@ def stacked(log_likelihood: Floats, there: Flags) -> tuple[Floats, Floats]:
     shift = np.where(there, log_likelihood, -np.inf).max(0, initial=-np.inf)
     likely = np.where(there, np.exp(log_likelihood - np.where(np.isfinite(shift), shift, 0.0)), 0.0)
     for _ in range(5000):
-        before, shares = weights, _shares(weights, likely)
+        before = weights
+        shares = _shares(weights, likely)
         drawn = np.maximum(weights @ there, 1e-12)
         expected = EVEN_CASES * raters + (there / drawn).sum(1)
         weights = (EVEN_CASES + shares.sum(1)) / expected

@@ -179,7 +179,8 @@ def mean_of_each(maps: Iterable[Tensor]) -> Tensor:
         >>> mean_of_each(torch.tensor([[1.0, 2.0], [3.0, 6.0]]))
         tensor([2., 4.])
     """
-    total, number = torch.zeros(()), 0
+    total = torch.zeros(())
+    number = 0
     for number, found in enumerate(maps, start=1):  # noqa: B007
         total = total.to(found.device) + found
     return total / number

@@ -229,7 +229,8 @@ class ModelBootstrappedEM(EMMethod):
 
     def begin_round(self, before: Tensor, shares: Tensor) -> None:  # noqa: ARG002
         """Keep the matrices and the shares of the classes."""
-        self.through, self.shares = self.rater_matrices.clone(), shares.to(self.rater_matrices)
+        self.through = self.rater_matrices.clone()
+        self.shares = shares.to(self.rater_matrices)
 
     def target_of(self, batch: Batch) -> Tensor:
         """Return the posterior of the labels alone: what the network says is in the matrices."""

@@ -99,7 +99,8 @@ class OracleCM(ConfusionMethod):
         """Count the matrices of all cases."""
         # A case of a table has few answers: its own matrix would tell the reference.
         by_case = self.options.by == "case" and self.task.spatial_dims > 0
-        total, known = np.zeros(self.mean_matrices.shape), list[NDArray[np.float64]]()
+        total = np.zeros(self.mean_matrices.shape)
+        known = list[NDArray[np.float64]]()
         for case in study.iter_cases():
             if case.reference is None:
                 raise RatersError(

@@ -81,7 +81,8 @@ class MaxMIG(CountingMethod):
         """Return the information that is not gained, and count the labels."""
         if self.raters.held:
             return super().step(batch)
-        labels, log_truth = batch["labels"], self.network.log_truth(batch["image"])
+        labels = batch["labels"]
+        log_truth = self.network.log_truth(batch["image"])
         log_said = self._aggregated(batch)
         weights = pixel_weights(labels, self.class_weights)  # 0 where nobody labelled
         loss = lost_information(log_truth, log_said, self.prior_logits.log_softmax(0), weights)
@@ -141,9 +142,11 @@ def lost_information(
         >>> lost_information(even.expand(2, 2), sure, even, torch.ones(2)).abs() < 1e-6
         tensor(True)
     """
-    w, prior = weights.unsqueeze(1), log_prior.view(-1, *(1,) * (log_truth.ndim - 2))
+    w = weights.unsqueeze(1)
+    prior = log_prior.view(-1, *(1,) * (log_truth.ndim - 2))
     matched = (weights * torch.logsumexp(log_truth + (log_said - prior), 1)).sum()
-    h, g = log_truth.exp() * w, log_said.exp() * w
+    h = log_truth.exp() * w
+    g = log_said.exp() * w
     by_class = over_pixels(h), over_pixels(g), over_pixels(h * g)
     own = _Sums(*by_class, w.sum(), (w * w).sum(), (w > 0).sum())
     all_ = _over_processes(own)

@@ -62,7 +62,9 @@ class MRNet(OfLabelled, NetworkMethod):
 
     def __init__(self, task: Task, options: MethodOptions) -> None:
         super().__init__(task, options)
-        raters, classes, dims = len(task.raters), task.num_classes, task.spatial_dims
+        raters = len(task.raters)
+        classes = task.num_classes
+        dims = task.spatial_dims
         width = self.network.backbone.features
         self.embed = nn.Linear(raters, 2 * width, bias=False)
         nn.init.uniform_(self.embed.weight, -0.5 / FASTER, 0.5 / FASTER)
@@ -88,8 +90,10 @@ class MRNet(OfLabelled, NetworkMethod):
     def step(self, batch: Batch) -> Step:
         """Return the cross entropies of all parts, each divided by the number of labels."""
         labels = batch["labels"]
-        drawn = [draw_weights(row, self.seed, self.epoch, int(case)) for row, case in
-                 zip(labelled_answers(labels).cpu(), batch["case"], strict=True)]  # fmt: skip
+        drawn = [
+            draw_weights(row, self.seed, self.epoch, int(case))
+            for row, case in zip(labelled_answers(labels).cpu(), batch["case"], strict=True)
+        ]
         weights = torch.stack(drawn).to(labels.device)  # (batch, weightings, raters)
         many = weights.shape[1]
         features = _repeated(self.network(batch["image"])[0], many)
@@ -98,7 +102,8 @@ class MRNet(OfLabelled, NetworkMethod):
         # With the number of labels as factor, what is summed over pixels is a sum over labels, and
         # parts of a batch add up to it; pixels without a label by who weighs anything add nothing.
         target = mean_label(labels, self.task.num_classes, weights) * number[:, None, None]
-        target, observed = target.flatten(0, 1), number.sum()
+        target = target.flatten(0, 1)
+        observed = number.sum()
         parts = {
             "loss": soft_entropy(said.final, target, self.class_weights),
             "raw": soft_entropy(said.raw, target, self.class_weights),
@@ -121,7 +126,8 @@ class MRNet(OfLabelled, NetworkMethod):
     def held_out(self, batch: Batch) -> HeldOut:
         """Return the likelihood of the raters' labels: of what each of them would draw."""
         said = self._said(self.network(batch["image"])[0], self._even(batch["image"]))
-        labels, even = batch["labels"].flatten(0, 1), torch.ones_like(self.class_weights)
+        labels = batch["labels"].flatten(0, 1)
+        even = torch.ones_like(self.class_weights)
         loss, count = cross_entropy(said.raters.flatten(0, 1), labels, even)
         return HeldOut(loss, count, said.final.exp())
 

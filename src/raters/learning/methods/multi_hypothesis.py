@@ -87,7 +87,8 @@ class MultiHypothesis(SamplingMethod[Tensor]):
 
         A hypothesis explains all pixels of a mask: `- log sum_k share_k exp(-l_rk)`.
         """
-        seen, labels = self.look(batch["image"]), batch["labels"]
+        seen = self.look(batch["image"])
+        labels = batch["labels"]
         losses = losses_of_maps(seen, labels, torch.ones_like(self.class_weights))
         each = -(self.shares.log() - losses).logsumexp(2) * labelled_answers(labels)
         return HeldOut(each.sum(), (labels != MISSING).sum(), self.truth_of(seen))

@@ -94,7 +94,8 @@ class Pionono(OfLabelled, SamplingMethod[Tensor]):
 
     def __init__(self, task: Task, options: LatentOptions) -> None:
         super().__init__(task, options)
-        size, features = options.latent_size, self.network.backbone.features
+        size = options.latent_size
+        features = self.network.backbone.features
         self.raters = RaterGaussians(len(task.raters), size)
         self.head = LatentHead(features, size, task.num_classes, task.spatial_dims)
         self.register_buffer("noise", fixed_noise(DRAWS, size), persistent=False)
@@ -110,10 +111,12 @@ class Pionono(OfLabelled, SamplingMethod[Tensor]):
 
     def step(self, batch: Batch) -> Step:
         """Return cross entropy and KL for one rater's mask of each image."""
-        image, labels = batch["image"], batch["labels"]
+        image = batch["image"]
+        labels = batch["labels"]
         chosen = drawn_answers(batch, len(self.task.raters), self.seed, self.epoch)
         noise = drawn_noise(batch["case"], self.options.latent_size, self.seed, self.epoch)
-        rater, masks = chosen.long().argmax(1), drawn_masks(labels, chosen)
+        rater = chosen.long().argmax(1)
+        masks = drawn_masks(labels, chosen)
         latents = self.raters.at(rater, noise.to(image))
         log_truth = self.head(self.look(image), latents).log_softmax(1)
         total, known = cross_entropy(log_truth, masks, self.class_weights)
@@ -126,7 +129,8 @@ class Pionono(OfLabelled, SamplingMethod[Tensor]):
         A latent explains all pixels of a mask: `- log mean_z exp(-l(z))` with l the cross entropy
         of a mask.
         """
-        labels, seen = batch["labels"], self.look(batch["image"])
+        labels = batch["labels"]
+        seen = self.look(batch["image"])
         total = seen.new_zeros(())
         for case, rater in labelled_masks(labels):
             losses = [

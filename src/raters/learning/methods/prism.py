@@ -78,7 +78,8 @@ class Prism(OfLabelled):
                 f"found images of {task.spatial_dims} spatial axes, expected 2: prism attends to "
                 "patches of pictures; take slices, or pixel-cm for volumes"
             )
-        raters, classes = len(task.raters), task.num_classes
+        raters = len(task.raters)
+        classes = task.num_classes
         if options.fuse_by == "bayes":
             self.answers = type(self).answers | {"confusion"}  # type: ignore[misc]
             self.varies = True
@@ -110,7 +111,9 @@ class Prism(OfLabelled):
 
     def step(self, batch: Batch) -> Step:
         """Return the losses of all recurrences, each a mean over the observed labels."""
-        labels, weights, by = batch["labels"], self.class_weights, self.options.fuse_by
+        labels = batch["labels"]
+        weights = self.class_weights
+        by = self.options.fuse_by
         confidence, order = self._drawn(batch)
         features = self.encoder(self.encoder.padded(batch["image"]))
         target = started(confidence, labels, by)
@@ -123,7 +126,8 @@ class Prism(OfLabelled):
             losses = {"recurrence": recurrence_loss(*given, warming=self.epoch < self.warm_up)}
             losses |= self._divp_losses(raters, order, labels)
             terms = {name: terms.get(name, 0) + loss for name, loss in losses.items()}
-            target, confidence = fused.detach(), raters.confidence.detach()
+            target = fused.detach()
+            confidence = raters.confidence.detach()
         observed = (labels != MISSING).sum()
         terms = {name: total / observed.clamp(min=1) for name, total in terms.items()}
         return Step(torch.stack(list(terms.values())).sum(), observed, terms)
@@ -135,7 +139,9 @@ class Prism(OfLabelled):
         return raters.fused(labels)
 
     def _divp_losses(self, raters: Diverged, order: Tensor, labels: Tensor) -> dict[str, Tensor]:
-        zeta, chosen, losses = self.options.divp_weight, self.options.divp_loss, {}
+        zeta = self.options.divp_weight
+        chosen = self.options.divp_loss
+        losses = {}
         if chosen != "heads":
             losses["shuffle"] = zeta * shuffle_loss(raters, order, labels, self.class_weights)
         if chosen != "shuffle":
@@ -144,9 +150,11 @@ class Prism(OfLabelled):
 
     def _drawn(self, batch: Batch) -> tuple[Tensor, Tensor]:
         """Draw first confidences `(batch, raters, L, H, W)` and `(shuffles, batch, raters)`."""
-        labels, cases = batch["labels"], batch["case"].tolist()
+        labels = batch["labels"]
+        cases = batch["case"].tolist()
         raters, *space = labels.shape[1:]
-        shape, key = (raters, self.task.num_classes, *space), (self.seed, self.epoch)
+        shape = (raters, self.task.num_classes, *space)
+        key = (self.seed, self.epoch)
         there = labelled_answers(labels).cpu()
         first = torch.stack([draw_confidence(shape, *key, case) for case in cases])
         order = [
@@ -165,7 +173,8 @@ class Prism(OfLabelled):
             first = torch.full((len(self.task.raters),), EVEN).to(image)
         features = self.encoder(self.encoder.padded(image))
         shape = (len(image), len(first), self.task.num_classes, *image.shape[2:])
-        confidence, before = first.view(1, -1, 1, 1, 1).expand(shape), None
+        confidence = first.view(1, -1, 1, 1, 1).expand(shape)
+        before = None
         settled = torch.zeros(len(image), 1, 1, 1, dtype=torch.bool, device=image.device)
         for _ in range(self.options.recurrences):
             truth = self._turn(features, confidence).exp()
@@ -176,7 +185,8 @@ class Prism(OfLabelled):
             yield Recurrence(truth, raters := self._diverge(truth))
             if settled.all():
                 return
-            confidence, before = raters.confidence, truth
+            confidence = raters.confidence
+            before = truth
 
     def recurrences(self, image: Tensor, first: Tensor | None = None) -> list[Recurrence]:
         """Return what each recurrence says; those after the last change are like it."""
@@ -192,7 +202,8 @@ class Prism(OfLabelled):
 
         By shuffles alone a head is nobody's: labels are then those of a rater drawn at random.
         """
-        labels, (truth, raters) = batch["labels"], self._last(batch["image"])
+        labels = batch["labels"]
+        truth, raters = self._last(batch["image"])
         if raters.log_matrix is None or self.options.divp_loss == "shuffle":
             loss, count = self._of_heads(raters.said, labels)
         else:
@@ -208,7 +219,8 @@ class Prism(OfLabelled):
         """Return the cross entropy of labels with their heads, or with the mean of all heads."""
         if self.options.divp_loss == "shuffle":
             said = said[:, self.labelled].mean(1, keepdim=True).expand_as(said)
-        said, even = said.clamp(min=LEAST).log(), torch.ones_like(self.class_weights)
+        said = said.clamp(min=LEAST).log()
+        even = torch.ones_like(self.class_weights)
         return cross_entropy(said.flatten(0, 1), labels.flatten(0, 1), even)
 
     def truth(self, image: Tensor) -> Tensor:

@@ -25,7 +25,9 @@ from raters.learning.rater_models.start import RIGHT, near_identity_logits
 
 By = Literal["bayes", "weights"]
 
-LOWEST, HIGHEST, SPREAD = 0.1, 0.9, 0.2
+LOWEST = 0.1
+HIGHEST = 0.9
+SPREAD = 0.2
 """Of equation 14: the mean confidence of a rater is uniform between the first two, and varies
 over pixels and classes by the third (a standard deviation)."""
 
@@ -108,7 +110,8 @@ class Diverged(NamedTuple):
         return _with_vote(told.detach(), number), _with_vote(thought, votes).log()
 
     def _by_matrices(self, given: Tensor, order: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
-        labelled, found = labels != MISSING, []
+        labelled = labels != MISSING
+        found = []
         votes = thresholded(self.said).masked_fill_(~labelled, MISSING)
         for said, each in ((self.said.detach(), labels), (self.said, votes)):
             logits = [VotesThrough.apply(said, given, o, each, labelled) for o in order]  # type: ignore[no-untyped-call]

@@ -79,7 +79,9 @@ def recurrence_loss(
         class_weights: `(L,)`.
         warming: Whether this is the warm-up.
     """
-    given, known, there = truth.detach(), known_pixels(labels), labels != MISSING
+    given = truth.detach()
+    known = known_pixels(labels)
+    there = labels != MISSING
     observed = there.flatten(1).sum(1)
     if not known.all():
         target, fused = (torch.where(known.unsqueeze(1), maps, given) for maps in (target, fused))
@@ -118,10 +120,12 @@ def heads_loss(found: Diverged, labels: Tensor, class_weights: Tensor) -> Tensor
     return cross_entropy(log_said, labels.flatten(0, 1), class_weights)[0]
 
 
-WINDOW, SIGMA = 7, 1.5
+WINDOW = 7
+SIGMA = 1.5
 """Of the Gaussian window that similarity is taken in."""
 
-C1, C2 = 0.01**2, 0.03**2
+C1 = 0.01**2
+C2 = 0.03**2
 
 
 def ssim(found: Tensor, target: Tensor) -> Tensor:
@@ -152,8 +156,10 @@ class _Similarity(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Context, x: Tensor, y: Tensor) -> Tensor:
         rows, columns = (window_matrix(side).to(x) for side in x.shape[-2:])
-        a, b = _blurred(x, rows, columns), _blurred(y, rows, columns)
-        up_means, down_means = a * b, (a * a).addcmul_(b, b)
+        a = _blurred(x, rows, columns)
+        b = _blurred(y, rows, columns)
+        up_means = a * b
+        down_means = (a * a).addcmul_(b, b)
         up_spread = _blurred(x * y, rows, columns).sub_(up_means).mul_(2).add_(C2)
         squares = (x * x).addcmul_(y, y)
         down_spread = _blurred(squares, rows, columns).sub_(down_means).add_(C2)

@@ -49,7 +49,8 @@ class ProbUNet(SamplingMethod[LookedAt]):
 
     def __init__(self, task: Task, options: LatentOptions) -> None:
         super().__init__(task, options)
-        size, axes = options.latent_size, task.spatial_dims
+        size = options.latent_size
+        axes = task.spatial_dims
         features = self.network.backbone.features
         self.prior = GaussianEncoder(task.channels, size, axes, features)
         both = task.channels + task.num_classes
@@ -79,10 +80,12 @@ class ProbUNet(SamplingMethod[LookedAt]):
 
     def step(self, batch: Batch) -> Step:
         """Return the negative evidence of one rater's mask of each image."""
-        image, labels = batch["image"], batch["labels"]
+        image = batch["image"]
+        labels = batch["labels"]
         chosen = drawn_answers(batch, len(self.task.raters), self.seed, self.epoch)
         noise = drawn_noise(batch["case"], self.options.latent_size, self.seed, self.epoch)
-        seen, masks = self.look(image), drawn_masks(labels, chosen)
+        seen = self.look(image)
+        masks = drawn_masks(labels, chosen)
         found = self._evidence(seen, image, masks, noise.to(image), self.class_weights)
         return evidence_step(*found, self.options.beta * self.ramp)
 
@@ -102,9 +105,12 @@ class ProbUNet(SamplingMethod[LookedAt]):
 
         It is that of `beta=1`, with one draw for each mask whose noise is fixed.
         """
-        image, labels = batch["image"], batch["labels"]
-        seen, even = self.look(image), torch.ones_like(self.class_weights)
-        total, count = image.new_zeros(()), (labels != MISSING).sum()
+        image = batch["image"]
+        labels = batch["labels"]
+        seen = self.look(image)
+        even = torch.ones_like(self.class_weights)
+        total = image.new_zeros(())
+        count = (labels != MISSING).sum()
         for case, rater in labelled_masks(labels):
             part = seen[0][case], Gaussian(seen[1].mean[case], seen[1].log_variance[case])
             noise = self.noise[rater % DRAWS]

@@ -358,7 +358,8 @@ def method_of_options(options: o.MethodOptions) -> tuple[str, dict[str, Any]]:
     }
     best = [name for name, same in fits.items() if same == max(fits.values())]
     if len(best) != 1:
-        found, names = type(options).__name__, ", ".join(best or METHODS)
+        found = type(options).__name__
+        names = ", ".join(best or METHODS)
         raise RatersError(f"found {found} of no one method, expected a name: one of {names}")
     return best[0], {k: v for k, v in given.items() if k not in METHODS[best[0]].fixed}
 

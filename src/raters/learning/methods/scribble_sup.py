@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from raters.study.case import Case
     from raters.study.study import Study
 
-COLOURS, SLOPES = 25, 10
+COLOURS = 25
+SLOPES = 10
 """Bins of the histograms of each channel, and of the slope along each axis."""
 
 
@@ -143,7 +144,8 @@ def histograms(values: Array, regions: Ints, bins: int) -> Floats:
         array([[0.5, 0.5],
                [0. , 1. ]])
     """
-    channels, number = values.shape[-1], int(regions.max()) + 1
+    channels = values.shape[-1]
+    number = int(regions.max()) + 1
     placed = np.minimum((values * bins).astype(np.int64), bins - 1).reshape(-1, channels)
     places = (regions.reshape(-1, 1) * channels + np.arange(channels)) * bins + placed
     counts = np.bincount(places.ravel(), minlength=number * channels * bins)

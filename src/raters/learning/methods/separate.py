@@ -50,14 +50,16 @@ class Separate(OfLabelled):
         return [n for n, used in zip(self.networks, there, strict=True) if used]  # type: ignore[misc]
 
     def _losses(self, batch: Batch, weights: Tensor) -> tuple[Tensor, Tensor]:
-        total, count = batch["image"].new_zeros(()), torch.zeros((), dtype=torch.long)
+        total = batch["image"].new_zeros(())
+        count = torch.zeros((), dtype=torch.long)
         for rater, network in enumerate(self.networks):
             for labels in _labels_of(batch, rater):
                 rows = (labels != MISSING).flatten(1).any(1)
                 if rows.any():
                     log_truth = network(batch["image"][rows])[1].log_softmax(1)
                     more, known = cross_entropy(log_truth, labels[rows].squeeze(1), weights)
-                    total, count = total + more, count + known
+                    total = total + more
+                    count = count + known
         return total, count
 
     def step(self, batch: Batch) -> Step:
@@ -85,7 +87,8 @@ class Separate(OfLabelled):
 
 def _labels_of(batch: Batch, rater: int) -> list[Tensor]:
     """Return the labels of one rater as maps `(batch, 1, *space)`; in tables a rater may repeat."""
-    labels, raters = batch["labels"], batch.get("raters")
+    labels = batch["labels"]
+    raters = batch.get("raters")
     if raters is None:
         return [labels[:, rater : rater + 1]]
     return [

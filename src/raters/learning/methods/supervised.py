@@ -42,13 +42,15 @@ class SupervisedMethod(NetworkMethod):
 
     def __init__(self, task: Task, options: MethodOptions) -> None:
         super().__init__(task, options)
-        raters, classes = len(task.raters), task.num_classes
+        raters = len(task.raters)
+        classes = task.num_classes
         even = torch.full((raters, classes, classes), 1 / classes)
         self.register_buffer("rater_matrices", even)
 
     def joined(self, new: Method) -> dict[str, Tensor]:
         """Return the matrices of both."""
-        old, more = self.rater_matrices, cast(SupervisedMethod, new).rater_matrices
+        old = self.rater_matrices
+        more = cast(SupervisedMethod, new).rater_matrices
         return {"rater_matrices": torch.cat([old, more.to(old)])}
 
     def finish(self, study: Study) -> None:

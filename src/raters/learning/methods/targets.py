@@ -32,7 +32,9 @@ class FusedLabels:
     """
 
     def __init__(self, fusion: str, pool: bool = False, soft: bool = False) -> None:
-        self._fusion, self._pool, self._soft = fusion, pool, soft
+        self._fusion = fusion
+        self._pool = pool
+        self._soft = soft
         self._consensus: Consensus | None = None
         self._of_table: dict[str, Target] = {}
 

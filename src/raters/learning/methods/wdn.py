@@ -49,7 +49,8 @@ class WeightedDoctorNet(OfLabelled):
 
     def __init__(self, task: Task, options: WdnOptions) -> None:
         super().__init__(task, options)
-        raters, self.network = len(task.raters), task.network()
+        raters = len(task.raters)
+        self.network = task.network()
         features = self.network.backbone.features
         self.network.head = pointwise(features, raters * task.num_classes, task.spatial_dims)
         self.averaging = nn.Parameter(torch.zeros(raters))
@@ -58,7 +59,8 @@ class WeightedDoctorNet(OfLabelled):
     @property
     def head_epochs(self) -> int:
         """How many epochs the heads learn; one at least, and if there are two, one is left."""
-        share, epochs = self.options.weight_epochs, self.task.epochs
+        share = self.options.weight_epochs
+        epochs = self.task.epochs
         last = round(share * epochs) if share < 1 else round(share)
         return max(1, epochs - max(1, last))
 
@@ -117,7 +119,8 @@ class WeightedDoctorNet(OfLabelled):
             self.network.eval()  # frozen, dropout and running means too
             with torch.no_grad():
                 heads = self._logits(batch["image"]).softmax(2)
-            said, labels = self._by_others(heads, batch), batch["labels"]
+            said = self._by_others(heads, batch)
+            labels = batch["labels"]
             weights = nn.functional.pad(self.class_weights, (1, 0))[labels - MISSING]
             return mean_step(-(said * weights).sum(), (labels != MISSING).sum())
         total, count = self._own(self._logits(batch["image"]), batch, self.class_weights)
@@ -138,7 +141,8 @@ class WeightedDoctorNet(OfLabelled):
             heads: `p_r(o | x)`, `(batch, raters, L, *space)`.
             batch: Labels, and of a table who gave them.
         """
-        labels, raters = batch["labels"], batch.get("raters")
+        labels = batch["labels"]
+        raters = batch.get("raters")
         number = heads.shape[1]
         if raters is None:
             raters = torch.arange(number, device=labels.device)[None]
@@ -157,7 +161,8 @@ class WeightedDoctorNet(OfLabelled):
 
         The weights take part in the second alone, so an epoch of theirs can only be chosen by it.
         """
-        logits, labels = self._logits(batch["image"]), batch["labels"]
+        logits = self._logits(batch["image"])
+        labels = batch["labels"]
         truth = _mean(logits.log_softmax(2), self.rater_weights)
         if not self._averages:
             loss, count = self._own(logits, batch, torch.ones_like(self.class_weights))
@@ -180,7 +185,8 @@ class WeightedDoctorNet(OfLabelled):
 
     def maps(self, image: Tensor, asked: Asked, latents: Sequence[Tensor] = ()) -> Maps:
         """Return the truth and what some raters would say, from one look."""
-        heads, weights = self._heads(image), self.rater_weights
+        heads = self._heads(image)
+        weights = self.rater_weights
         if asked.weights is not None:
             weights = torch.tensor(asked.weights, device=image.device)
         found = {"truth": _mean(heads, weights / weights.sum())}

@@ -177,7 +177,8 @@ class TakesSizes(Protocol):
 
 def margins(space: tuple[int, ...], backbone: TakesSizes) -> tuple[list[int], list[int]]:
     """Return how many pixels are missing before and after each axis; sizes may be unknown yet."""
-    step, most = backbone.divisor, cast("Callable[[int, int], int]", torch.sym_max)
+    step = backbone.divisor
+    most = cast("Callable[[int, int], int]", torch.sym_max)
     missing = [most((side + step - 1) // step * step, backbone.least) - side for side in space]
     return [count // 2 for count in missing], [count - count // 2 for count in missing]
 

@@ -154,7 +154,8 @@ class PatchCNN(Backbone):
         super().__init__()
         self.stages = nn.ModuleList()
         for stage in range(depth):
-            out, step = width * 2**stage, 2**stage
+            out = width * 2**stage
+            step = 2**stage
             layers = []
             for _ in range(2):
                 layers += [
@@ -255,7 +256,8 @@ class ResNet(Backbone):
             inner = width * 2**stage
             for place in range(count):
                 stride = 2 if stage > 0 and place == 0 else 1
-                out, around = inner * kind.expansion, None
+                out = inner * kind.expansion
+                around = None
                 if stride > 1 or channels != out:  # the way around a block that changes the shape
                     way = convolve(channels, out, 1, stride=stride)
                     around = nn.Sequential(way, normed(out))

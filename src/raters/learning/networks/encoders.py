@@ -69,10 +69,12 @@ class UNetEncoder(Encoder):
 
     def __init__(self, net: UNet) -> None:
         super().__init__()
-        self.first, self.down = net.first, net.down
+        self.first = net.first
+        self.down = net.down
         self.steps = tuple(2**level for level in range(len(net.down) + 1))
         self.channels = tuple(net.features * step for step in self.steps)
-        self.divisor, self.least = net.divisor, net.least
+        self.divisor = net.divisor
+        self.least = net.least
 
     def levels(self, image: Tensor) -> list[Tensor]:
         """Return the features of all levels."""
@@ -98,7 +100,9 @@ class ResNetEncoder(Encoder):
         kept = first[0]
         assert isinstance(kept, nn.Conv2d)
         self.channels = (kept.out_channels, *(width * 2**k for k in range(len(self.stages))))
-        self.steps, self.divisor, self.least = (2, 4, 8, 16, 32), 32, net.least
+        self.steps = (2, 4, 8, 16, 32)
+        self.divisor = 32
+        self.least = net.least
 
     def levels(self, image: Tensor) -> list[Tensor]:
         """Return the features of all levels."""

@@ -100,7 +100,8 @@ class Normalisation:
         """
         mode, mean, std = (values.get(key, ()) for key in ("mode", "mean", "std"))
         try:
-            mean, std = tuple(map(float, mean)), tuple(map(float, std))
+            mean = tuple(map(float, mean))
+            std = tuple(map(float, std))
         except (TypeError, ValueError) as error:
             why = f"found a normalisation without means ({error}), expected one number per channel"
             raise RatersError(why) from None

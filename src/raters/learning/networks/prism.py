@@ -37,7 +37,8 @@ def positions(height: int, width: int, channels: int, like: Tensor) -> Tensor:
         angle = 2 * math.pi * place[:, None] * scale
         return torch.cat([angle.cos(), angle.sin()], 1)
 
-    rows, columns = along(height), along(width)
+    rows = along(height)
+    columns = along(width)
     both = [rows[:, None].expand(-1, width, -1), columns[None].expand(height, -1, -1)]
     return torch.cat(both, 2)[..., :channels]
 
@@ -53,9 +54,11 @@ def to_patches(maps: Tensor, heads: int) -> Tensor:
         torch.Size([1, 2, 40, 12])
     """
     batch, height, width, channels = maps.shape
-    p, q = -(-height // GRID), -(-width // GRID)
+    p = -(-height // GRID)
+    q = -(-width // GRID)
     maps = pad(maps, (0, 0, 0, -width % q, 0, -height % p))
-    rows, columns = maps.shape[1] // p, maps.shape[2] // q
+    rows = maps.shape[1] // p
+    columns = maps.shape[2] // q
     parts = maps.view(batch, rows, p, columns, q, heads, channels // heads)
     return parts.permute(0, 5, 1, 3, 2, 4, 6).flatten(4).flatten(2, 3)
 
@@ -69,8 +72,10 @@ def from_patches(patches: Tensor, height: int, width: int) -> Tensor:
         True
     """
     batch, heads = patches.shape[:2]
-    p, q = -(-height // GRID), -(-width // GRID)
-    rows, columns = -(-height // p), -(-width // q)
+    p = -(-height // GRID)
+    q = -(-width // GRID)
+    rows = -(-height // p)
+    columns = -(-width // q)
     parts = patches.view(batch, heads, rows, columns, p, q, -1).permute(0, 2, 4, 3, 5, 1, 6)
     return parts.reshape(batch, rows * p, columns * q, -1)[:, :height, :width]
 
@@ -99,7 +104,8 @@ class Attention(nn.Module):
 
     def __init__(self, channels: int, heads: int = 1, inner: int | None = None) -> None:
         super().__init__()
-        self.heads, inner = heads, inner or channels
+        self.heads = heads
+        inner = inner or channels
         self.query = nn.Linear(channels, inner)
         self.key = nn.Linear(channels, inner)
         self.value = nn.Linear(channels, inner)
@@ -111,7 +117,8 @@ class Attention(nn.Module):
         """
         _, height, width, channels = features.shape
         place = positions(height, width, channels, features)
-        query, key = self.query(asking + place), self.key(features + place)
+        query = self.query(asking + place)
+        key = self.key(features + place)
         return attend(query, key, self.value(features), self.heads)
 
 
@@ -131,7 +138,8 @@ class AttentionBlock(nn.Module):
     def __init__(self, channels: int, heads: int = 1) -> None:
         super().__init__()
         self.attention = Attention(channels, heads)
-        self.norm, self.last_norm = nn.LayerNorm(channels), nn.LayerNorm(channels)
+        self.norm = nn.LayerNorm(channels)
+        self.last_norm = nn.LayerNorm(channels)
         self.layers = nn.Sequential(
             nn.Linear(channels, channels), nn.LeakyReLU(0.1), nn.Linear(channels, channels)
         )
@@ -329,7 +337,9 @@ _JOIN: dict[Integration, type[AttentionBlock | Concat | ConvLSTM]] = {
 STEP = 4
 """By how much DivP's own maps are smaller than the image along each side."""
 
-WIDTH, HEADS, BLOCKS = 32, 4, 3
+WIDTH = 32
+HEADS = 4
+BLOCKS = 3
 """Channels, heads and number of the blocks before the last (section 5.2.1)."""
 
 OF_RATER = 8

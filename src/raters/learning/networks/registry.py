@@ -70,7 +70,8 @@ class OwnBackbone(Backbone):
         size: tuple[int, ...] | None = None,
     ) -> None:
         super().__init__()
-        self.net, self.dense = net, dense
+        self.net = net
+        self.dense = dense
         self._name = name
         self._fixed: tuple[int, ...] = ()  # the only size that it takes
         given = getattr(net, "divisor", None)
@@ -91,7 +92,9 @@ class OwnBackbone(Backbone):
             with suppress(RatersError):  # then only what was found above is known
                 found = _features(net, name, channels, size, dense)
                 if len(failures) == len(steps) or found != self.features:
-                    self.features, self._fixed, failures = found, size, []
+                    self.features = found
+                    self._fixed = size
+                    failures = []
         if len(failures) == len(steps):
             raise failures[0]
 

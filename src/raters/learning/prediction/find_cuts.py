@@ -59,7 +59,9 @@ class _Predicted:
     """Goes over what is predicted of cases; kept for further passes where it is not too large."""
 
     def __init__(self, model: Model, study: Study, progress: bool) -> None:
-        self._model, self._study, self._progress = model, study, progress
+        self._model = model
+        self._study = study
+        self._progress = progress
         self.passes = 0
         self.kept: list[_Seen] | None = [] if len(model.config.classes) > 2 else None
 
@@ -68,7 +70,8 @@ class _Predicted:
         if self.passes > 1 and self.kept is not None:
             yield from self.kept
             return
-        stream, number = predict_streams(self._model, self._study.iter_cases()), 0
+        stream = predict_streams(self._model, self._study.iter_cases())
+        number = 0
         for case, bands in track(stream, len(self._study), "choosing cuts", self._progress):
             if isinstance(bands, RatersError):
                 raise bands

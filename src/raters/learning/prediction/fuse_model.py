@@ -107,7 +107,8 @@ def _refuse_other_drawings(study: Study, model: Model) -> None:
     for rater in study.raters:
         if rater not in kinds or (rater in known) == (rater in study.negatives):
             continue
-        says, excludes = "labels that say what a pixel is", "negative drawings"
+        says = "labels that say what a pixel is"
+        excludes = "negative drawings"
         found, expected = (says, excludes) if rater in known else (excludes, says)
         raise RatersError(
             f"found {found} by {rater!r}, expected {expected} as in the model (--annotation says "
@@ -131,8 +132,12 @@ class ModelConsensus(Consensus):
     def __init__(self, study: Study, model: Model, use_labels: bool = True) -> None:
         self.use_labels = use_labels
         self._agreed: dict[str, float] = {}  # of labels fused with and without a look at them
-        self.study, self.model, self.pooled, self._progress = study, model, False, False
-        self._name, self._options = model.config.method, {}
+        self.study = study
+        self.model = model
+        self.pooled = False
+        self._progress = False
+        self._name = model.config.method
+        self._options = {}
         self._method = Method(METHODS[self._name].about)
         self.description = {
             "method": self._name,
@@ -156,7 +161,8 @@ class ModelConsensus(Consensus):
 
     def truths(self, case: Case) -> dict[bool, Floats]:
         """Return the fusion of masks by whether labels are looked at; both of methods with both."""
-        image, labels = self.model.pixels(case), torch.from_numpy(self._labels(case))
+        image = self.model.pixels(case)
+        labels = torch.from_numpy(self._labels(case))
         both = "recurrences" in self.model.method.answers
         with self._one:
             ways = (True, False) if both else (self.use_labels,)
@@ -174,7 +180,8 @@ class ModelConsensus(Consensus):
             with torch.inference_mode():
                 truth[positions] = self.model.method.fused(batch).float().cpu().numpy()
             labels[positions] = truth[positions].argmax(1)
-        triplets, counts = self.study.triplets, np.zeros((len(self.study.raters), classes, classes))
+        triplets = self.study.triplets
+        counts = np.zeros((len(self.study.raters), classes, classes))
         seen = (triplets.label != MISSING) & (labels[triplets.task] != MISSING)
         said = triplets.rater[seen], triplets.label[seen]
         np.add.at(counts.transpose(0, 2, 1), said, truth[triplets.task[seen]])
@@ -190,17 +197,20 @@ class ModelConsensus(Consensus):
 
     def _labels(self, case: Case) -> NDArray[np.int64]:
         """Return the labels of a case on the model's axis of raters."""
-        raters, found = len(self.model.config.raters), case.labels
+        raters = len(self.model.config.raters)
+        found = case.labels
         if self.model.method.shares_matrix:
             return found.astype(np.int64)
-        labels, known = np.full((raters, *found.shape[1:]), MISSING, np.int64), self._places >= 0
+        labels = np.full((raters, *found.shape[1:]), MISSING, np.int64)
+        known = self._places >= 0
         labels[self._places[known]] = found[known]
         return labels
 
     @torch.inference_mode()
     def _fused(self, image: Tensor, labels: Tensor, use_labels: bool) -> Floats:
         """Fuse an image `(channels, *space)`; large ones in the windows that `predict` takes."""
-        model, channels = self.model, len(image)
+        model = self.model
+        channels = len(image)
         both = torch.cat([image, labels.to(image.dtype)])  # class numbers are exact in floats
 
         def function(batch: Tensor) -> Tensor:
@@ -230,7 +240,8 @@ class ModelConsensus(Consensus):
             room = max(1, min(_MOST, AT_ONCE // max(image[0].size, 1)))
             if items and (len(items) >= room or items[0]["image"].shape != image.shape):
                 yield positions, self._batch(items)
-                positions, items = [], []
+                positions = []
+                items = []
             positions.append(position)
             items.append(item)
         if items:

@@ -139,7 +139,8 @@ def _manifest(path: Path, config: ModelConfig) -> Study:
         )
     found = index_manifest(path)
     found.files = [CaseFiles(images=case.images) for case in found.files]
-    found.raters, found.class_names = [], []
+    found.raters = []
+    found.class_names = []
     return _of_index(found, config)
 
 
@@ -155,7 +156,8 @@ def _rows(path: Path, config: ModelConfig) -> NDArray[Any] | None:
     """Open an array with a row per case; None if it is a single image."""
     array = open_array(path, 0)
     assert array is not None  # it exists
-    axes, channels = array.ndim, config.channels
+    axes = array.ndim
+    channels = config.channels
     if axes == config.spatial_dims + 2:
         return array
     if config.kind == "classification" and axes == config.spatial_dims + 1 and channels == 1:

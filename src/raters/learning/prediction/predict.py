@@ -95,7 +95,8 @@ def predict_cases(
 
 def window_of(model: Model, space: tuple[int, ...]) -> tuple[int, ...] | None:
     """Return the sides of the windows that an image is predicted in; None if it is seen whole."""
-    patch, axes = model.config.patch_size, len(space)
+    patch = model.config.patch_size
+    axes = len(space)
     if model.config.label_spatial_dims == 0:
         return None
     if patch is None and prod(space) > LARGEST_WHOLE[axes]:
@@ -133,7 +134,8 @@ def _fits(waiting: list[tuple[Case, Tensor]], image: Tensor) -> bool:
 
 def _through(model: Model, waiting: list[tuple[Case, Tensor]], asked: Asked) -> Iterator[Found]:
     if waiting:
-        names, images = [case.id for case, _ in waiting], [image for _, image in waiting]
+        names = [case.id for case, _ in waiting]
+        images = [image for _, image in waiting]
         found = _at_once(model, names, images, asked)
         yield from ((case, iter([part])) for (case, _), part in zip(waiting, found, strict=True))
 
@@ -170,7 +172,8 @@ def _in_rows(
     @torch.inference_mode()  # not around the loop: whoever takes the bands is not to be in it
     def function(batch: Tensor) -> Tensor:
         noise = [z.expand(len(batch), *z.shape[1:]) for z in latents]
-        maps, axes = model.method.maps(batch, asked, noise), batch.ndim - 2
+        maps = model.method.maps(batch, asked, noise)
+        axes = batch.ndim - 2
         if not fronts:
             for key, found in maps.items():
                 if found.shape[-axes:] == batch.shape[2:]:
@@ -266,7 +269,8 @@ def in_bands(
     weights = gaussian_weights(sides)
     columns = list(product(*others))
     at_once = max(AT_ONCE // weights.numel(), 1)
-    sums, total = None, torch.zeros(sides[0], *space[1:])
+    sums = None
+    total = torch.zeros(sides[0], *space[1:])
     for row, following in pairwise((*rows, space[0])):
         for first in range(0, len(columns), at_once):
             places = [_place((row, *corner), sides) for corner in columns[first : first + at_once]]

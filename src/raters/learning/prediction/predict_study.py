@@ -81,7 +81,8 @@ def predict_study(
         overwrite: Predict all cases again.
         progress: Show a progress bar.
     """
-    folder, outputs = Path(folder), outputs or Outputs()
+    folder = Path(folder)
+    outputs = outputs or Outputs()
     _refuse(model, outputs)
     writer = CaseWriter(model, folder, outputs)
     writer.refuse_cases(study.index.ids)
@@ -137,7 +138,9 @@ def digest_of(model: Model) -> str:
 
 
 def _predict(study: Study, writer: CaseWriter, journal: Journal, progress: bool) -> PredictResult:
-    model, outputs, result = writer.model, writer.outputs, PredictResult(writer.folder)
+    model = writer.model
+    outputs = writer.outputs
+    result = PredictResult(writer.folder)
     sources = {str(name): source_of(study, k) for k, name in enumerate(study.index.ids)}
     left = [
         k
@@ -184,7 +187,8 @@ def _is_there(writer: CaseWriter, facts: dict[str, Any]) -> bool:
     Raises:
         RatersError: Its samples are of another seed.
     """
-    outputs, folder = writer.outputs, writer.folder
+    outputs = writer.outputs
+    folder = writer.folder
     seed = facts.get("seed", outputs.seed)
     if outputs.samples and seed != outputs.seed:
         raise RatersError(
@@ -193,7 +197,8 @@ def _is_there(writer: CaseWriter, facts: dict[str, Any]) -> bool:
             kind="folder-taken",
             file=folder,
         )
-    maps, files = [] if writer.masks else outputs.beside, facts.get("files", {})
+    maps = [] if writer.masks else outputs.beside
+    files = facts.get("files", {})
     if not set(maps) <= set(facts.get("maps", {})):
         return False
     return all(kind in files and (folder / files[kind]).exists() for kind in writer.kinds)

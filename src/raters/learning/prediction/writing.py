@@ -82,7 +82,8 @@ class Outputs:
 
     def asked(self, model: Model) -> Asked:
         """Return what is asked of a model for each case; matrices that never vary are not."""
-        confusion, weights = self.confusion and model.method.varies, model.weighting(self.weights)
+        confusion = self.confusion and model.method.varies
+        weights = model.weighting(self.weights)
         return Asked(self.raters, confusion, self.samples, self.seed, weights, self.recurrences)
 
     @property
@@ -110,7 +111,9 @@ class CaseWriter:
     """
 
     def __init__(self, model: Model, folder: Path, outputs: Outputs) -> None:
-        self.model, self.folder, self.outputs = model, folder, outputs
+        self.model = model
+        self.folder = folder
+        self.outputs = outputs
         self._cut = model.cut(outputs.cut)
         self._classes = model.config.classes_of_study()
         self.masks = model.config.kind == "segmentation"
@@ -182,7 +185,8 @@ class CaseWriter:
         return self._classes.decode(numbers)
 
     def _sink(self, file: _File, case: Case, rows: Array, total: int) -> Sink:
-        folder, name = self.folder / file.place, case_path(case.id)
+        folder = self.folder / file.place
+        name = case_path(case.id)
         if file.kind in ("confusion", "confidence"):
             return RowsFile(folder / f"{name}.npy", file.front)
         affine = case.geometry.affine
@@ -250,8 +254,10 @@ def _rows(model: Model, found: dict[str, list[float]], entropy: bool) -> list[Ro
     if not found:
         return []
     truth = np.array(list(found.values()), np.float32).T
-    bits, best = entropy_bits(truth), truth.argmax(0)
-    classes, rows = model.config.classes, []
+    bits = entropy_bits(truth)
+    best = truth.argmax(0)
+    classes = model.config.classes
+    rows = []
     for k, (name, p) in enumerate(found.items()):
         row: Row = {"case": name, "label": classes[best[k]].value}
         if entropy:
@@ -271,7 +277,8 @@ class RowsFile:
     """
 
     def __init__(self, path: Path, front: int) -> None:
-        self._path, self._front = path, front
+        self._path = path
+        self._front = front
         self._temporary = temporary_beside(path)
         self._file = open(self._temporary, "wb")  # noqa: SIM115
         self._offset = 0
@@ -279,7 +286,8 @@ class RowsFile:
     def put(self, rows: Array, start: int, total: int) -> None:
         """Write some rows where they belong, for each of the maps in front."""
         rows = np.ascontiguousarray(rows)
-        leading, rest = rows.shape[: self._front], rows.shape[self._front + 1 :]
+        leading = rows.shape[: self._front]
+        rest = rows.shape[self._front + 1 :]
         if not self._offset:
             self._offset = write_header(self._file, (*leading, total, *rest), rows.dtype)
         row = int(np.prod(rest, dtype=np.int64)) * rows.itemsize
@@ -310,7 +318,8 @@ class Gathered:
     """
 
     def __init__(self, front: int, write: Callable[[Array], Path]) -> None:
-        self._front, self._write = front, write
+        self._front = front
+        self._write = write
         self._whole: Array | None = None
 
     def put(self, rows: Array, start: int, total: int) -> None:

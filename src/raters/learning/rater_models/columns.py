@@ -38,7 +38,8 @@ def blocks(values: Tensor, arrays: int = 1) -> Iterator[Block]:
     cases, raters = values.shape[:2]
     one = max(values[0, 0].numel(), 1) if cases and raters else 1
     fit = ELEMENTS // (one * arrays)
-    by_rater, by_case = max(1, min(raters, fit)), max(1, fit // max(raters, 1))
+    by_rater = max(1, min(raters, fit))
+    by_case = max(1, fit // max(raters, 1))
     for case in range(0, cases, by_case):
         for rater in range(0, raters, by_rater):
             yield slice(case, case + by_case), slice(rater, rater + by_rater)
@@ -146,10 +147,12 @@ class _PixelColumns(torch.autograd.Function):
     ) -> tuple[Tensor, Tensor, Tensor]:
         labels = labels.int()  # as wide as float32: comparisons are twice as fast
         shape = (*logits.shape[:3], *logits.shape[4:])
-        normaliser, column = logits.new_empty(shape), logits.new_empty(shape)
+        normaliser = logits.new_empty(shape)
+        column = logits.new_empty(shape)
         distance = logits.new_empty(shape if common is not None else 0)
         for block in blocks(logits):
-            z, seen = logits[block], labels[block]
+            z = logits[block]
+            seen = labels[block]
             normaliser[block] = torch.logsumexp(z, 3)
             # Not a product: a logit of -inf (a known matrix) times zero would not be a number.
             chosen = _at_label(z, seen) - normaliser[block]
@@ -238,7 +241,8 @@ class _OwnColumns(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Context, log_matrix: Tensor, labels: Tensor) -> Tensor:
         ctx.save_for_backward(log_matrix, labels)
-        cases, answers, rows = *labels.shape[:2], log_matrix.shape[2]
+        cases, answers = labels.shape[:2]
+        rows = log_matrix.shape[2]
         padded = nn.functional.pad(log_matrix, (1, 0))  # MISSING is the first column, of zeros
         index = labels.long().sub(MISSING).reshape(cases, answers, 1, -1)
         column = padded.expand(cases, answers, -1, -1).gather(3, index.expand(-1, -1, rows, -1))

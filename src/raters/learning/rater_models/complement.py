@@ -176,7 +176,8 @@ class CoarseRaters(PixelRaters):
         **more: Any,  # noqa: ANN401
     ) -> None:
         super().__init__(raters, num_classes, features, spatial_dims, **more)
-        self.has_negative, self.has_trusted = bool(negative), bool(trusted)
+        self.has_negative = bool(negative)
+        self.has_trusted = bool(trusted)
         self.register_buffer("negative", torch.tensor(negative, dtype=torch.long), False)
         self.register_buffer("trusted", _flags(raters, trusted), False)
         self.register_buffer("one_sided", _flags(raters, ()))
@@ -221,7 +222,8 @@ class CoarseRaters(PixelRaters):
 
     def _with_known(self, found: Said) -> Said:
         """Put in the matrices that are not learnt."""
-        size, start = self.classes, self.start.log_softmax(1)
+        size = self.classes
+        start = self.start.log_softmax(1)
         sure = torch.full((size, size), _ALMOST_NEVER, device=self.trusted.device)
         sure = sure.fill_diagonal_(1 - (size - 1) * _ALMOST_NEVER).log()
         known = torch.where(self.trusted[:, None, None], sure, start)  # `(raters, L, L)`

@@ -123,7 +123,10 @@ class SharesThrough(torch.autograd.Function):
         given = foreground_of(labels, said)
         above = (said > 0.5).to(said.dtype).mul_(given.there)  # one class at most: `thresholded`
         votes = Foreground(above[:, :, 1:], above.sum(2, keepdim=True))
-        front, found, thought, totals = said[:, :, 1:] + LEAST, [], [], []
+        front = said[:, :, 1:] + LEAST
+        found = []
+        thought = []
+        totals = []
         for each in order:
             moved = _others(front, each)
             found.append(_shares(moved, given)[0])

@@ -113,7 +113,8 @@ class PixelConfusion:
 
     def see(self, labels: Tensor, raters: Tensor | None = None) -> Seen:
         """Return the columns of the labels, the diagonals, and the distance to the common one."""
-        logits, common = per_answer(self.logits, labels, raters), self.common
+        logits = per_answer(self.logits, labels, raters)
+        common = self.common
         if common is not None:
             common = per_answer(common[None], labels, raters)
         return Seen(*pixel_columns(logits, labels, common))

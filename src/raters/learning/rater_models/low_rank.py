@@ -34,7 +34,8 @@ class LowRankConfusion:
     def see(self, labels: Tensor, raters: Tensor | None = None) -> Seen:
         """Return the columns of the labels and the diagonals."""
         parts = [per_answer(p, labels, raters) for p in (self.share, self.mixture, self.errors)]
-        answers, space = labels.shape[:2], labels.shape[2:]
+        answers = labels.shape[:2]
+        space = labels.shape[2:]
         parts = [p.expand(*answers, *p.shape[2 : p.ndim - len(space)], *space) for p in parts]
         return Seen(*in_blocks(_see, labels, *parts))
 
@@ -74,8 +75,10 @@ class LowRankConfusion:
 
 def _see(labels: Tensor, share: Tensor, mixture: Tensor, errors: Tensor) -> tuple[Tensor, Tensor]:
     """Return the columns of the labels and the diagonals, from logits of a, U and V."""
-    log_u, log_v = mixture.log_softmax(3), errors.log_softmax(3)
-    log_share, log_rest = nn.functional.logsigmoid(share), nn.functional.logsigmoid(-share)
+    log_u = mixture.log_softmax(3)
+    log_v = errors.log_softmax(3)
+    log_share = nn.functional.logsigmoid(share)
+    log_rest = nn.functional.logsigmoid(-share)
     to_itself = _over_kinds(log_u + log_v.transpose(2, 3))
     diagonal = torch.logaddexp(log_rest, log_share + to_itself)
     of_label = log_v.gather(3, label_index(labels, log_v.shape[2])).squeeze(3)

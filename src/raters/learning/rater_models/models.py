@@ -200,7 +200,9 @@ class PixelRaters(HeadRaters):
         network: nn.Module | None = None,
     ) -> None:
         super().__init__()
-        self.raters, self.classes, self.compares = raters, num_classes, compares
+        self.raters = raters
+        self.classes = num_classes
+        self.compares = compares
         self.positivity: Positivity = positivity
         self.network = network
         values = start_values(num_classes, init_accuracy, positivity, "accuracy")
@@ -338,7 +340,8 @@ class ProductRaters(HeadRaters):
             raise RatersError(
                 f"found rank {rank}, expected 1 to {num_classes} (the number of classes)"
             )
-        self.network, self.positivity = network, positivity
+        self.network = network
+        self.positivity = positivity
         self.shape = (raters, 2, num_classes, rank)
         self.head = pointwise(features, torch.Size(self.shape).numel(), spatial_dims)
 

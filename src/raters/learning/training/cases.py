@@ -125,9 +125,13 @@ class CaseReader:
         cache_bytes: int = 2**30,
         folder: Path | None = None,
     ) -> None:
-        self.study, self.normalisation = study, normalisation
-        self.cache_bytes, self.folder = cache_bytes, folder
-        self._reference, self._foreground, self._targets = reference, foreground, targets
+        self.study = study
+        self.normalisation = normalisation
+        self.cache_bytes = cache_bytes
+        self.folder = folder
+        self._reference = reference
+        self._foreground = foreground
+        self._targets = targets
         self._regions = regions
         self.store: CaseStore | None = None
         self._asked_for_store = False
@@ -181,7 +185,8 @@ class CaseReader:
         """Return the spatial shape of a case, from the header of its image if nothing else."""
         if position in self._kept:
             return self._kept[position].space
-        row, name = self.study.row(position), self.study.index.ids[position]
+        row = self.study.row(position)
+        name = self.study.index.ids[position]
         with placed(case=name):
             grid = self.study.backend.image_grid(row, axes)
         if grid is None:
@@ -213,7 +218,9 @@ class CaseReader:
         image = case.needed_image()
         with in_case(case.id, image.source):
             if first is not None:
-                axes, expected, name = image.array.ndim, first.image.ndim, self.study.index.ids[0]
+                axes = image.array.ndim
+                expected = first.image.ndim
+                name = self.study.index.ids[0]
                 if axes != expected:
                     raise _other_axes(axes - 1, expected - 1, name)
                 refuse_other_channels(image.array.shape, len(first.image), f"case {name!r}")

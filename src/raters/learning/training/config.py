@@ -191,7 +191,8 @@ def read_config(path: Path) -> ModelConfig:
 
 def _refuse_odd(config: ModelConfig) -> None:
     """Refuse what no training writes and prediction would stumble over."""
-    spatial_dims, patch = config.spatial_dims, config.patch_size
+    spatial_dims = config.spatial_dims
+    patch = config.patch_size
     least = 1 if config.kind == "segmentation" else 0
     if not least <= spatial_dims <= 3:
         raise RatersError(f"found spatial_dims={spatial_dims}, expected {least} to 3")

@@ -165,8 +165,11 @@ class CaseDataset(Dataset[Item]):
         cache_folder: Path | None = None,
         extra: Extra | None = None,
     ) -> None:
-        self.study, self.patch_size, self.mode = study, patch_size, mode
-        self.seed, self.epoch = seed, 0
+        self.study = study
+        self.patch_size = patch_size
+        self.mode = mode
+        self.seed = seed
+        self.epoch = 0
         random_patches = mode == "train" and patch_size is not None
         self.patches_per_case = patches_per_case if random_patches else 1
         self.foreground_share = foreground_share
@@ -196,7 +199,10 @@ class CaseDataset(Dataset[Item]):
         What was decoded of them is shared.
         """
         found = copy(self)
-        found.mode, found.patches_per_case, found._random, found._places = "tiles", 1, False, True
+        found.mode = "tiles"
+        found.patches_per_case = 1
+        found._random = False
+        found._places = True
         found._tiles = None if self.patch_size is None else found._all_tiles()
         return found
 
@@ -217,7 +223,8 @@ class CaseDataset(Dataset[Item]):
         if k is None:
             return self._padding()
         k = range(len(self))[k]
-        rng, position = self._generator(k), self._position(k)
+        rng = self._generator(k)
+        position = self._position(k)
         found = self._decoded(position)
         corner = self._corner(k, rng, found)
         image, maps = self._cut(found, corner)

@@ -135,13 +135,16 @@ class Learner(lightning.LightningModule):
         # Data sets count their own cases from 0; methods know the positions in the whole study.
         self._train = torch.from_numpy(parts.train)
         self._kept = torch.from_numpy(parts.held_out)
-        self.method, self.choice = method, options
-        method.seed, method.steps_per_epoch = options.seed, steps_per_epoch
+        self.method = method
+        self.choice = options
+        method.seed = options.seed
+        method.steps_per_epoch = steps_per_epoch
         self.history: list[Row] = []
         self.best = Best()
         self.stopped = False
         self.after_epoch: list[Callable[[Learner], None]] = []
-        self._terms, self._held_out = StepTerms(), HeldOutScores()
+        self._terms = StepTerms()
+        self._held_out = HeldOutScores()
         self._labels = torch.zeros(len(method.task.raters), dtype=torch.long)
         self._started = self._last = time.perf_counter()
         self._waited = self._worked = 0.0
@@ -192,7 +195,9 @@ class Learner(lightning.LightningModule):
         set_epoch(self.trainer.train_dataloader, epoch)  # type: ignore[arg-type]
         self._terms = StepTerms()
         self._labels = torch.zeros_like(self._labels, device=self.device)
-        self._waited, self._worked, self._last = 0.0, 0.0, time.perf_counter()
+        self._waited = 0.0
+        self._worked = 0.0
+        self._last = time.perf_counter()
 
     @torch.no_grad()
     def _show_all(self) -> None:
@@ -236,7 +241,8 @@ class Learner(lightning.LightningModule):
         self._worked += self._passed()
 
     def _passed(self) -> float:
-        before, self._last = self._last, time.perf_counter()
+        before = self._last
+        self._last = time.perf_counter()
         return self._last - before
 
     def training_step(self, batch: Batch, number: int) -> None:
@@ -335,7 +341,8 @@ class Learner(lightning.LightningModule):
         """Go on from a checkpoint."""
         try:
             state = checkpoint["raters"]
-            self.history, self.stopped = list(state["history"]), bool(state["stopped"])
+            self.history = list(state["history"])
+            self.stopped = bool(state["stopped"])
             self.best = Best(**{**state["best"], "score": tuple(state["best"]["score"])})
             self.method.load_training_state(state["method"])
         except (KeyError, TypeError, ValueError, AttributeError) as error:

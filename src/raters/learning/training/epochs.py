@@ -80,7 +80,8 @@ class HeldOutScores:
         """
         whole = cls(classified=any(part.classified for part in parts))
         for part in parts:
-            whole.loss, whole.count = whole.loss + part.loss, whole.count + part.count
+            whole.loss = whole.loss + part.loss
+            whole.count = whole.count + part.count
             whole._add_matrices(part.confusion, part.pixels)
             for case, counts in part.overlaps.items():
                 whole.overlaps[case] = whole.overlaps.get(case, 0) + counts
@@ -120,7 +121,8 @@ class HeldOutScores:
         counts = torch.stack(list(self.overlaps.values())).double()
         if self.classified:
             return float(counts[:, :, 0].sum() / len(counts))
-        both, sizes = counts[:, 1:, 0], counts[:, 1:, 1:].sum(2)
+        both = counts[:, 1:, 0]
+        sizes = counts[:, 1:, 1:].sum(2)
         return float(torch.from_numpy(overlap_ratio(2 * both, sizes, 1)).mean())
 
 
@@ -132,7 +134,8 @@ def labels_by_rater(batch: Batch, raters: int) -> Tensor:
         >>> labels_by_rater({"labels": labels, "raters": torch.tensor([[2, 2, 0], [1, 0, 0]])}, 3)
         tensor([0, 1, 2])
     """
-    labels, who = batch["labels"], batch.get("raters")
+    labels = batch["labels"]
+    who = batch.get("raters")
     there = (labels != MISSING).long()
     given = there.flatten(2).sum(2) if labels.ndim > 2 else there
     if who is None:
@@ -176,7 +179,8 @@ def read_checkpoint(path: Path) -> dict[str, Any]:
         content = path.read_bytes()
     except OSError as error:
         raise RatersError(f"cannot be read ({error}), expected a checkpoint", file=path) from None
-    body, checksum = content[:-_SUM], content[-_SUM:]
+    body = content[:-_SUM]
+    checksum = content[-_SUM:]
     if crc32(body) != int.from_bytes(checksum, "big"):
         raise _refused("a damaged file", path)
     try:
@@ -244,5 +248,6 @@ class Best:
             return
         if self.score is None or score > self.score:
             self.improved = epoch
-        self.score, self.epoch = score, epoch
+        self.score = score
+        self.epoch = epoch
         self.weights = {k: v.detach().clone() for k, v in module.state_dict().items()}

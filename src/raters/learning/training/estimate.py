@@ -74,8 +74,10 @@ class Estimate:
 
     def described(self) -> dict[str, str]:
         """Return it in words, by what it is about."""
-        config, parts = self.planned.config, self.planned.parts
-        training, network = config.training, config.network
+        config = self.planned.config
+        parts = self.planned.parts
+        training = config.training
+        network = config.network
         classes = [c.name for c in config.classes]
         sizes = {name: getattr(network, name) for name in ("width", "depth", "norm")}
         built = ", ".join(f"{name} {value}" for name, value in sizes.items() if value is not None)

@@ -94,10 +94,13 @@ def _extended(
     planned = _planned(model, chosen, training)
     with own_randomness():
         if model.method.counts_raters:
-            method, history, best_epoch = _counted(model, planned), model.history, model.best_epoch
+            method = _counted(model, planned)
+            history = model.history
+            best_epoch = model.best_epoch
         else:
             method, learner = _fitted(model, planned, progress)
-            history, best_epoch = learner.history, learner.best.epoch
+            history = learner.history
+            best_epoch = learner.best.epoch
         return _longer(model, planned, method, history, best_epoch), planned.splits
 
 
@@ -184,7 +187,8 @@ def _refuse_unlike(config: ModelConfig, study: Study) -> None:
 
 def _planned(model: Model, study: Study, training: TrainingOptions) -> Planned:
     """Plan as the model was, for the new raters alone; there is nothing to warm up."""
-    config, select = model.config, training.select
+    config = model.config
+    select = training.select
     if model.method.counts_raters:  # no epoch is chosen: all are counted
         usable = np.concatenate(by_split(study))
         parts = Partition(usable[labelled(study)[usable]], np.zeros(0, np.intp))
@@ -237,7 +241,8 @@ def _longer(
     model: Model, planned: Planned, method: Method, history: list[Row], best_epoch: int
 ) -> Model:
     """Make the model with the new raters too, and note who of them labelled nothing."""
-    before, new = model.config, planned.config
+    before = model.config
+    new = planned.config
     silent = survey(planned.train).without_labels()
     update: dict[str, Any] = {"raters": (*before.raters, *new.raters)}
     if before.annotations or new.annotations:

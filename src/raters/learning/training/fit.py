@@ -84,10 +84,12 @@ def fit(
         >>> model.predict(np.array([1.0])).item()
         1
     """
-    study, path = study_of(study), None if folder is None else Path(folder)
+    study = study_of(study)
+    path = None if folder is None else Path(folder)
     checked: Checked | None = None
     if isinstance(method, Checked):
-        checked, options = method, dict(method.given)
+        checked = method
+        options = dict(method.given)
         method = method.method
     elif isinstance(method, MethodOptions):
         method, chosen = method_of_options(method)

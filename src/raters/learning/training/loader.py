@@ -149,8 +149,11 @@ class EpochSampler(Sampler[list[int | None]]):
     def __init__(
         self, length: int, batch_size: int = 1, seed: int = 0, shuffle: bool = True
     ) -> None:
-        self.length, self.batch_size = length, batch_size
-        self.seed, self.shuffle, self.epoch = seed, shuffle, 0
+        self.length = length
+        self.batch_size = batch_size
+        self.seed = seed
+        self.shuffle = shuffle
+        self.epoch = 0
 
     def set_epoch(self, epoch: int) -> None:
         """Return which epoch comes."""

@@ -73,12 +73,16 @@ class Model:
         best_epoch: int = 0,
         cuts: Cuts | None = None,
     ) -> None:
-        self.method, self.config = method, config
-        self.history, self.best_epoch, self.cuts = history or [], best_epoch, cuts
+        self.method = method
+        self.config = config
+        self.history = history or []
+        self.best_epoch = best_epoch
+        self.cuts = cuts
         self._normalise = config.normaliser()
 
     def __repr__(self) -> str:
-        raters, classes = len(self.config.raters), len(self.config.classes)
+        raters = len(self.config.raters)
+        classes = len(self.config.classes)
         return f"Model({self.config.method}, {many(raters, 'rater')}, {many(classes, 'class')})"
 
     def _repr_html_(self) -> str:
@@ -119,7 +123,8 @@ class Model:
             for case, labels in model.predict("images/{case}.png"):
                 print(case.id, (labels > 0).sum())
         """
-        cuts, masks = self.cut(cut), self.config.label_spatial_dims
+        cuts = self.cut(cut)
+        masks = self.config.label_spatial_dims
         return self._each(
             x, lambda said: cut_labels(said.truth, cuts) if masks else said.labels, weights
         )
@@ -245,7 +250,8 @@ class Model:
         """
         if given is None:
             return None
-        config, weights = self.config, [0.0] * len(self.config.raters)
+        config = self.config
+        weights = [0.0] * len(self.config.raters)
         places = {name: config.raters.index(name) for name in config.labelled}
         for place, word in by_name(given, places, "rater", "weight").items():
             weights[place] = _weight(word, config.raters[place])
@@ -267,7 +273,8 @@ class Model:
         Raises:
             RatersError: that names the method, what it can answer, and the methods that can.
         """
-        name, answers = self.config.method, self.method.answers
+        name = self.config.method
+        answers = self.method.answers
         try:
             refuse_unanswered(name, answers, asked)
         except RatersError as error:
@@ -309,7 +316,8 @@ class Model:
             return self._pixels_of(found.array)
 
     def _pixels_of(self, array: NDArray[Any]) -> Tensor:
-        channels, axes = self.config.channels, self.config.spatial_dims
+        channels = self.config.channels
+        axes = self.config.spatial_dims
         if array.ndim != axes + 1 or array.shape[0] != channels or 0 in array.shape:
             found = "x".join(map(str, array.shape)) or "one number"
             space = f" followed by {axes} spatial axes" if axes else ""
@@ -335,7 +343,8 @@ class Model:
         Where the model knows how it was trained, also `history.csv` and `scores.json`; where it
         knows its cuts, `cuts.json`; where it learnt weights of raters, `rater_weights.csv`.
         """
-        path, epochs = Path(folder), self.config.training.epochs
+        path = Path(folder)
+        epochs = self.config.training.epochs
         refuse_file(path)
         path.mkdir(parents=True, exist_ok=True)
         write_weights(path / WEIGHTS, self.method)

@@ -175,7 +175,8 @@ def checked_options(method: str, given: Mapping[str, Any]) -> Checked:
         >>> checked_options("truth", {"epochs": 5}).training.epochs
         5
     """
-    entry, own = learning_method(method), given.get("network")
+    entry = learning_method(method)
+    own = given.get("network")
     own = own if is_own(own) else None
     named = given if own is None else {**given, "network": own_name(own)}
     of_method = {k: v for k, v in given.items() if k in entry.options.model_fields}
@@ -183,7 +184,8 @@ def checked_options(method: str, given: Mapping[str, Any]) -> Checked:
     for name in given:
         if name not in of_method and name not in of_training:
             raise _unknown_option(name, method)
-    options, training = entry.parse(of_method), parse_options(TrainingOptions, of_training)
+    options = entry.parse(of_method)
+    training = parse_options(TrainingOptions, of_training)
     share = getattr(options, "warm_up", None)
     if share is not None and share > 1 and share != round(share):
         raise RatersError(

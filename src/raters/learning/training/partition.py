@@ -55,11 +55,13 @@ def partition(study: Study, share: float, seed: int, method: str | None = None) 
         if not teaches[train].any():
             raise _nothing_to_learn(study, method)
         scores = teaches | has_reference(study)
-        train, held_out = train[teaches[train]], held_out[scores[held_out]]
+        train = train[teaches[train]]
+        held_out = held_out[scores[held_out]]
     if not chosen and share > 0 and len(set(study.index.groups[train])) > 1:
         rest = study.select(cases=list(study.index.ids[train]))
         names = rest.split(seed=seed, train=1 - share, val=share).index.splits
-        train, held_out = train[names != "val"], train[names == "val"]
+        held_out = train[names == "val"]
+        train = train[names != "val"]
     return Partition(train, held_out)
 
 
@@ -132,7 +134,8 @@ def check_classes(train: Study, method: str, one_class: bool = False) -> None:
     Raises:
         RatersError: No two raters use a common class, and the method learns their matrices.
     """
-    entry, found = learning_method(method), survey(train)
+    entry = learning_method(method)
+    found = survey(train)
     used = found.used_by_raters() if entry.raters else found.used_by_reference()
     if not used.any():
         return  # nothing was labelled: that is said elsewhere

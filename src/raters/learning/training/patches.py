@@ -176,7 +176,8 @@ def flip(image: NDArray[np.float32], maps: Maps, rng: np.random.Generator) -> Au
         ([[0.0, 2.0], [1.0, 3.0]], True)
     """
     space = image.shape[1:]
-    backwards, square = rng.random(len(space)) < 0.5, len(space) > 1 and space[0] == space[1]
+    backwards = rng.random(len(space)) < 0.5
+    square = len(space) > 1 and space[0] == space[1]
     turn = square and rng.random() < 0.5
     # From behind, as maps may or may not have an axis in front.
     steps: tuple[Any, ...] = (..., *(slice(None, None, -1 if b else 1) for b in backwards))
@@ -268,7 +269,8 @@ def _lean() -> Iterator[None]:
     from monai.data.meta_obj import get_track_meta, set_track_meta
 
     with _ONE_AT_A_TIME:
-        threads, track = torch.get_num_threads(), get_track_meta()
+        threads = torch.get_num_threads()
+        track = get_track_meta()
         torch.set_num_threads(1)
         set_track_meta(False)
         try:

@@ -39,7 +39,8 @@ from raters.study.survey import survey
 
 LARGEST_WHOLE = {1: 65536, 2: 256 * 256, 3: 64**3}
 WARM_UP = {"segmentation": 0.4, "classification": 2}
-SEVERAL, VOTES = 1.5, 2.5  # labels per pixel from which on most pixels have several, a majority
+SEVERAL = 1.5  # labels per pixel from which on most pixels have several
+VOTES = 2.5  # labels per pixel from which on most pixels have a majority
 WARM_UP_ALONE = 2  # where a pixel has one label there is no vote, only a rater's errors
 PATCH_SIDE = {1: 4096, 2: 128, 3: 64}
 
@@ -77,10 +78,12 @@ def plan_training(
     study: Study, checked: Checked, normalisation: dict[str, Any] | None = None
 ) -> Planned:
     """Part the cases and complete the options; a normalisation that is known is kept."""
-    method, training = checked.method, checked.training
+    method = checked.method
+    training = checked.training
     refuse_small_batch(training.batch_size, training.processes)
     parts = partition(study, training.val_fraction, training.seed, method)
-    used, train = study.take(np.sort(np.concatenate(parts))), study.take(np.sort(parts.train))
+    used = study.take(np.sort(np.concatenate(parts)))
+    train = study.take(np.sort(parts.train))
     config = _completed(used, train, checked, normalisation)
     notes = left_out_note(left_out(study, used.index.ids), method)
     planned = plan_parts(study, parts, config, tuple(notes))
@@ -95,7 +98,8 @@ def plan_parts(
     used = np.sort(np.concatenate(parts))
     within = Partition(*(np.searchsorted(used, rows) for rows in parts))
     part = np.full(len(study), "left-out", object)
-    part[parts.train], part[parts.held_out] = "train", "held-out"
+    part[parts.train] = "train"
+    part[parts.held_out] = "held-out"
     each = zip(study.index.ids, part, study.index.groups, strict=True)
     splits = [(str(case), str(use), str(group)) for case, use, group in each]
     return Planned(config, study.take(used), within, splits, notes)
@@ -103,7 +107,8 @@ def plan_parts(
 
 def make_method(planned: Planned) -> Method:
     """Make the method with fresh weights, and let it look at the cases."""
-    train, config = planned.train, planned.config
+    train = planned.train
+    config = planned.config
     if learning_method(config.method).raters:
         survey(train).refuse_unlabelled()
     refuse_too_large(config)
@@ -135,8 +140,10 @@ def make_loader(
         mode: To train on, or held out.
         cache_folder: Where decoded cases are kept that do not fit into memory.
     """
-    config, train = planned.config, mode == "train"
-    training, study = config.training, planned.train if train else planned.held_out
+    config = planned.config
+    train = mode == "train"
+    training = config.training
+    study = planned.train if train else planned.held_out
     room = training.cache * 1e9 * len(study) / len(planned.study)  # both parts share it
     dataset = CaseDataset(
         study,
@@ -235,7 +242,8 @@ def _in_epochs(options: MethodOptions, epochs: int, train: Study) -> MethodOptio
     given = {name: value for name, value in options if name in ("warm_up", "warm_up_on")}
     if "warm_up" not in given:
         return options
-    share, learns_from = given["warm_up"], given.get("warm_up_on", "")
+    share = given["warm_up"]
+    learns_from = given.get("warm_up_on", "")
     unsettled = share is None or learns_from is None
     labels = survey(train).labels_per_pixel() if unsettled else 0.0
     if share is None:
@@ -262,7 +270,8 @@ def _patch(
     training: TrainingOptions, study: Study, space: tuple[int, ...]
 ) -> tuple[int, ...] | None:
     if isinstance(training.patch_size, tuple):
-        patch, sides = training.patch_size, len(space) if study.kind == "segmentation" else 0
+        patch = training.patch_size
+        sides = len(space) if study.kind == "segmentation" else 0
         if not patch or len(patch) != sides:
             raise RatersError(f"found a patch of {len(patch)} sides {patch}, expected {sides}")
         if min(patch) < 1:

@@ -27,8 +27,12 @@ if TYPE_CHECKING:
     from raters.learning.training.model import Model
     from raters.learning.training.prepare import Planned
 
-CONFIG, WEIGHTS = "config.yaml", "weights.safetensors"
-HISTORY, SCORES, SPLITS, LOG = "history.csv", "scores.json", "splits.csv", "log.txt"
+CONFIG = "config.yaml"
+WEIGHTS = "weights.safetensors"
+HISTORY = "history.csv"
+SCORES = "scores.json"
+SPLITS = "splits.csv"
+LOG = "log.txt"
 RATER_WEIGHTS = "rater_weights.csv"
 CHECKPOINT = "checkpoints/last.ckpt"
 FILES = (CONFIG, WEIGHTS, HISTORY, SCORES, SPLITS, LOG, CHECKPOINT)
@@ -148,7 +152,8 @@ def refuse_unfinished(folder: str | Path) -> None:
     if (path / WEIGHTS).exists() or not any((path / name).exists() for name in (SPLITS, SCORES)):
         return
     scores = read_scores(path)
-    at, of = scores.get("epochs", 0), scores.get("expected_epochs", "?")
+    at = scores.get("epochs", 0)
+    of = scores.get("expected_epochs", "?")
     raise RatersError(
         f"found an unfinished run (epoch {at} of {of}), expected a finished one: resume it with "
         f"raters train STUDY -o {shlex.quote(str(path))} --resume",
@@ -233,8 +238,12 @@ class Record:
     def __init__(
         self, folder: Path, planned: Planned, notes: list[str], resume: bool = False
     ) -> None:
-        self.folder, self.planned, self.notes, self._resume = folder, planned, notes, resume
-        self._writes, self._started = planned.config.training.writes, False
+        self.folder = folder
+        self.planned = planned
+        self.notes = notes
+        self._resume = resume
+        self._writes = planned.config.training.writes
+        self._started = False
         self.checkpoint = folder / CHECKPOINT
 
     @property
@@ -257,7 +266,8 @@ class Record:
 
         if not self._writes:
             return
-        config, self._started = self.planned.config, True
+        config = self.planned.config
+        self._started = True
         self.folder.mkdir(parents=True, exist_ok=True)
         if not (self.folder / CONFIG).exists():
             with room_for(self.folder / CONFIG):
@@ -309,7 +319,8 @@ class Record:
 
     def _write_progress(self, learner: Learner, finished: bool = False) -> None:
         state = {"finished": finished, "stopped_early": learner.stopped}
-        best, epochs = max(learner.best.epoch, 0), self.planned.config.training.epochs
+        best = max(learner.best.epoch, 0)
+        epochs = self.planned.config.training.epochs
         write_progress(self.folder, learner.history, best, epochs, **state)
 
 
@@ -348,8 +359,10 @@ def still_falling(values: Sequence[float]) -> bool:
     """
     if len(values) < 3:
         return False
-    part, way = len(values) // 3, max(values) - min(values)
-    before, after = values[-2 * part : -part], values[-max(2, part) :]
+    part = len(values) // 3
+    way = max(values) - min(values)
+    before = values[-2 * part : -part]
+    after = values[-max(2, part) :]
     if (sum(before) - sum(values[-part:])) / part <= 0.1 * way:
         return False
     half = len(after) // 2

@@ -44,7 +44,8 @@ class CaseStore:
     """
 
     def __init__(self, folder: Path) -> None:
-        self.folder, self.full = folder, False
+        self.folder = folder
+        self.full = False
 
     def read(self, position: int) -> dict[str, NDArray[Any]] | None:
         """Map the arrays of a case; None if they are not there, or not whole."""

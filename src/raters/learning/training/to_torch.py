@@ -21,7 +21,8 @@ class TorchDataset(Dataset[Any]):
     def __init__(
         self, study: Study, transform: Callable[[dict[str, Any]], Any] | None = None
     ) -> None:
-        self.study, self.transform = study, transform
+        self.study = study
+        self.transform = transform
         self._holds = study.backend.holds()
 
     def __len__(self) -> int:
@@ -51,7 +52,8 @@ class TorchDataset(Dataset[Any]):
 
 def _answers(case: Case) -> np.ndarray[Any, Any]:
     """Return one label per rater, MISSING for one who did not answer."""
-    answers, labels = case.answers, np.full(len(case.answers.raters), MISSING)
+    answers = case.answers
+    labels = np.full(len(case.answers.raters), MISSING)
     labels[answers.rater] = answers.label
     other = np.flatnonzero(labels[answers.rater] != answers.label)
     if len(other):

@@ -144,7 +144,9 @@ SHOWN = {"loss": "loss", "trace": "trace", "held_out": "held-out", "dominance": 
 FIRST_TO_GO = ("trace", "dominance", "loss")
 """What is left out where a terminal is too narrow, in this order."""
 
-_BAR, _TIME, _GAPS = 10, 7, 4
+_BAR = 10
+_TIME = 7
+_GAPS = 4
 
 
 def shown_terms(row: Mapping[str, Any], room: int) -> str:
@@ -177,7 +179,8 @@ class TrainingBar(lightning.Callback):
     """
 
     def __init__(self, epochs: int, steps: int, console: Console | None = None) -> None:
-        self.epochs, self.total = epochs, epochs * steps
+        self.epochs = epochs
+        self.total = epochs * steps
         self._console = console or Console(stderr=True)
         columns = (
             TextColumn("{task.description}"),
@@ -280,7 +283,8 @@ def run_epochs(
     known_truth: bool = False,
 ) -> Learner:
     """Train a method that is ready, from the start or from the checkpoint of its record."""
-    config, folder = planned.config, record.folder if record else None
+    config = planned.config
+    folder = record.folder if record else None
     training = config.training
     with quiet():
         data = make_loader(planned, method, "train", cache)

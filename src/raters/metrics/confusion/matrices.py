@@ -67,7 +67,8 @@ def _refuse(estimated: Array, true: Array, truth: Array | None) -> None:
     """Reject shapes that do not fit, and estimates that are no numbers where the truth is one."""
     space = () if truth is None else truth.shape
     end = estimated.ndim - len(space)
-    matrix, own = estimated.shape[end - 2 : end], estimated.shape[end:]
+    matrix = estimated.shape[end - 2 : end]
+    own = estimated.shape[end:]
     fits = len(matrix) == 2 and matrix[0] == matrix[1] and true.ndim >= len(space) + 2
     fits = fits and true.shape[true.ndim - len(space) - 2 : true.ndim - len(space)] == matrix
     if not fits or not all(n in (1, m) for n, m in zip(own, space, strict=True)):

@@ -40,7 +40,8 @@ def error_colours(truth: ArrayLike, mask: ArrayLike, number: int = 1) -> Floats:
         [[1.0, 1.0, 1.0], [0.9, 0.6, 0.0], [0.0, 0.0, 0.0]]
     """
     true, seen = label_pair(truth, mask)
-    is_class, says = true == number, seen == number
+    is_class = true == number
+    says = seen == number
     kind = np.where(is_class, np.where(says, 0, 1), np.where(says, 2, 3))
     kind = np.where((true == MISSING) | (seen == MISSING), 4, kind)
     return np.array([to_rgb(colour) for colour in _COLOURS.values()])[kind]
@@ -84,7 +85,8 @@ def errors(
     flat = affine is None or true.ndim == 2
     grid = Geometry(true.shape, None if flat else np.asarray(affine, np.float64))
     at = chosen_slice(grid, np.concatenate([true[np.newaxis], stack]), slice, axis)
-    true, stack = at.of(true), np.stack([at.of(mask) for mask in stack])
+    true = at.of(true)
+    stack = np.stack([at.of(mask) for mask in stack])
     rows, columns = style.grid_shape(len(stack), 5)
     side = min(3.0, 11 / columns)
     ratio = min(1.6, max(0.4, at.aspect * true.shape[0] / true.shape[1]))
@@ -132,7 +134,8 @@ def confusion_colours(truth: ArrayLike, matrices: ArrayLike) -> Floats:
         >>> confusion_colours([0, 1], matrix).round(2).tolist()  # black; half white, half blue
         [[0.0, 0.0, 0.0], [0.5, 0.72, 0.85]]
     """
-    labels, array = np.asarray(truth), np.asarray(matrices, np.float64)
+    labels = np.asarray(truth)
+    array = np.asarray(matrices, np.float64)
     if array.ndim != 2 + labels.ndim or array.shape[0] != array.shape[1]:
         raise RatersError(
             f"found matrices of shape {array.shape}, expected (L, L, *space) with the space of the "
@@ -174,7 +177,8 @@ def confusion_figure(
     panels = style.picture_panels(figure, 2 * blocks, columns, "light")
     # Any foreground: colours have one pair for right and wrong foreground.
     for k, name in enumerate(names):
-        row, column = 2 * (k // columns), k % columns
+        row = 2 * (k // columns)
+        column = k % columns
         _drawn(panels[row, column], truth, labels.get(name))
         style.say_whose([panels[row, column].set_title(style.shown(name))], [name])
         panels[row + 1, column].imshow(colours[name], interpolation="nearest")

@@ -116,9 +116,14 @@ def _line(
         panel.axvline(float(epochs[at[0]]), color=colours.muted, lw=0.8, ls=(0, (2, 2)))
         panel.plot(epochs[at[:1]], values[at[:1]], "o", color="#D55E00", ms=5, zorder=4)
         panel.annotate(
-            f"{values[at[0]]:.3g}", (epochs[at[0]], values[at[0]]), (0, 5),
-            textcoords="offset points", color=colours.ink, fontsize=style.SMALL, ha="center",
-        )  # fmt: skip
+            f"{values[at[0]]:.3g}",
+            (epochs[at[0]], values[at[0]]),
+            (0, 5),
+            textcoords="offset points",
+            color=colours.ink,
+            fontsize=style.SMALL,
+            ha="center",
+        )
     panel.xaxis.set_major_locator(MaxNLocator(nbins=5, integer=True))
     panel.margins(y=0.15)
     panel.ticklabel_format(axis="y", useOffset=False)
@@ -159,14 +164,16 @@ def reliability(
     error = gap @ curve.counts / curve.counts.sum()
     style.plain_axes(upper, theme, f"ECE {error:.3f}", y="share that is right")
     style.plain_axes(lower, theme, x="confidence", y="count")
-    colours, width = style.look(theme), 1 / len(curve.counts)
+    colours = style.look(theme)
+    width = 1 / len(curve.counts)
     places = (np.arange(len(curve.counts)) + 0.5) * width
     full = curve.counts > 0
     upper.bar(places[full], curve.accuracy[full], width * 0.92, color=colours.line, alpha=0.55)
     upper.plot([0, 1], [0, 1], color=colours.muted, lw=1)
     upper.plot(curve.confidence[full], curve.accuracy[full], "o", ms=4, color=colours.ink, zorder=3)
     lower.bar(places, curve.counts, width * 0.92, color=colours.muted)
-    largest, smallest = curve.counts.max(), curve.counts[full].min()
+    largest = curve.counts.max()
+    smallest = curve.counts[full].min()
     if largest > 100 * smallest:
         lower.set_yscale("log", nonpositive="clip")
         lower.set_ylim(bottom=0.5)
@@ -195,13 +202,15 @@ def hit_curve(confidence: ArrayLike, hits: ArrayLike, bins: int = 15) -> Reliabi
         >>> hit_curve([0.2, 0.9, 0.8], [0, 1, 0], bins=2).accuracy
         array([0. , 0.5])
     """
-    sure, right = np.asarray(confidence, np.float64).ravel(), np.asarray(hits, bool).ravel()
+    sure = np.asarray(confidence, np.float64).ravel()
+    right = np.asarray(hits, bool).ravel()
     if sure.shape != right.shape:
         raise RatersError(
             f"found {sure.size} probabilities and {right.size} hits, expected as many"
         )
     known = np.isfinite(sure)
-    sure, right = sure[known], right[known]
+    sure = sure[known]
+    right = right[known]
     if sure.size and (sure.min() < 0 or sure.max() > 1):
         raise RatersError(f"found probabilities {sure.min():g} to {sure.max():g}, expected 0 to 1")
     if bins < 1:

@@ -28,7 +28,8 @@ def heat_map(
     size: float = style.MEDIUM,
 ) -> AxesImage:
     """Draw values `(rows, columns)`; NaN is a gap, `write` gives the text in a cell."""
-    colours, norm = style.ramp(theme), Normalize(*scale)
+    colours = style.ramp(theme)
+    norm = Normalize(*scale)
     image = axes.imshow(values, cmap=colours, norm=norm, aspect="equal", interpolation="nearest")
     axes.spines[:].set_visible(False)
     axes.tick_params(length=0)
@@ -170,16 +171,20 @@ def _draw(
     layout = _Layout.of(count, beside, side, classes)
     figure = style.new_figure(*layout.inches)
     figure.set_layout_engine("none")  # places are known here, and finding them is slow for many
-    write, high = _writer(pairs) if numbers else None, 1.0
+    write = _writer(pairs) if numbers else None
+    high = 1.0
     if not _shares(pairs):
         high = float(np.nanmax(pairs))
     small = style.MEDIUM if size <= 6 else style.SMALL if size <= 12 else 5.5
     image = None
     for k in range(count * beside):
         panel = style.plain_axes(figure.add_axes(layout.place(k)), theme)
-        image = heat_map(panel, pairs[k // beside, k % beside], (0, high), theme, write, cell_size(size))  # fmt: skip  # noqa: E501
+        image = heat_map(
+            panel, pairs[k // beside, k % beside], (0, high), theme, write, cell_size(size)
+        )
         _title(panel, raters[k // beside], k % beside if beside > 1 else None, side)
-        left, below = k % layout.columns == 0, k + layout.columns >= count * beside
+        left = k % layout.columns == 0
+        below = k + layout.columns >= count * beside
         name_sides(panel, classes if left else None, classes if below else None, small)
     assert image is not None
     bar = figure.colorbar(image, cax=figure.add_axes(layout.bar()))

@@ -186,8 +186,10 @@ def _box(scene: _Scene, zoom: bool) -> tuple[int, int, int, int]:
         return 0, width - 1, 0, height - 1
     rows, columns = bounding_box(drawn)
     margin = max(2, int(0.15 * max(side.stop - side.start - 1 for side in (rows, columns))))
-    left, right = columns.start - margin, columns.stop - 1 + margin
-    top, bottom = rows.start - margin, rows.stop - 1 + margin
+    left = columns.start - margin
+    right = columns.stop - 1 + margin
+    top = rows.start - margin
+    bottom = rows.stop - 1 + margin
     return max(0, left), min(width - 1, right), max(0, top), min(height - 1, bottom)
 
 
@@ -206,7 +208,8 @@ def _draw_class(panel: Axes, scene: _Scene, number: int, pixel: float) -> None:
         )
     else:
         panel.set_aspect(scene.aspect)
-    colours, lines = style.rater_colours(scene.raters), style.rater_lines(scene.raters)
+    colours = style.rater_colours(scene.raters)
+    lines = style.rater_lines(scene.raters)
     for k, (name, mask) in enumerate(zip(scene.raters, scene.masks, strict=True)):
         missing = mask == MISSING
         if missing.any() and not missing.all():
@@ -248,7 +251,8 @@ def _draw_entropy(figure: Figure, panel: Axes, scene: _Scene, theme: Theme) -> N
 
 
 def _legend(scene: _Scene) -> tuple[list[Any], list[str]]:
-    colours, lines = style.rater_colours(scene.raters), style.rater_lines(scene.raters)
+    colours = style.rater_colours(scene.raters)
+    lines = style.rater_lines(scene.raters)
     handles = [Line2D([], [], color=colours[n], linestyle=lines[n], lw=2) for n in scene.raters]
     empty = (scene.masks == MISSING).all(axis=(1, 2))
     texts = [
@@ -258,7 +262,8 @@ def _legend(scene: _Scene) -> tuple[list[Any], list[str]]:
     if scene.reference is not None:
         line = Line2D([], [], color="white", lw=0.9)
         line.set_path_effects([Stroke(linewidth=2.2, foreground="black"), Normal()])
-        handles, texts = [*handles, line], [*texts, REFERENCE]
+        handles = [*handles, line]
+        texts = [*texts, REFERENCE]
     return handles, texts
 
 
@@ -311,9 +316,13 @@ def suggestions(shown: Sequence[Suggested], theme: Theme = "light") -> Figure:
 
 
 def _draw(panel: Axes, one: Suggested, top: float) -> None:
-    space, grid = one.bits.shape, one.geometry or Geometry(one.bits.shape)
+    space = one.bits.shape
+    grid = one.geometry or Geometry(one.bits.shape)
     image = None if one.image is None else picture(one.image, space, None)
-    bits, aspect, title, letters = one.bits, 1.0, one.title, None
+    bits = one.bits
+    aspect = 1.0
+    title = one.title
+    letters = None
     frames = list(one.patches)
     if len(space) == 2:
         aspect = grid.spacing[0] / grid.spacing[1]
@@ -324,7 +333,9 @@ def _draw(panel: Axes, one: Suggested, top: float) -> None:
         image = None if image is None else view.turn(image)[at]
         seen = [view.turn(_inside(space, place))[at] for place in one.patches]
         frames = [bounding_box(inside) for inside in seen if inside.any()]
-        bits, aspect, letters = turned[at], view.aspect(grid.spacing), view.letters
+        bits = turned[at]
+        aspect = view.aspect(grid.spacing)
+        letters = view.letters
         title = f"{title}\n{view.name(at, space)}"
     if image is not None:
         panel.imshow(image, cmap="gray", vmin=0, vmax=1, aspect=aspect, interpolation="nearest")

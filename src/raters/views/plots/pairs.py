@@ -75,7 +75,8 @@ def agreement(
     values = pair_matrix(rows, names, column)
     if order == "clustered":
         kept = clustered(values)
-        values, names = values[np.ix_(kept, kept)], [names[k] for k in kept]
+        values = values[np.ix_(kept, kept)]
+        names = [names[k] for k in kept]
     return _draw(values, names, column, theme, numbers)
 
 
@@ -101,7 +102,8 @@ def pair_matrix(rows: Sequence[Row], names: Sequence[str], score: str) -> Floats
     place = {name: k for k, name in enumerate(names)}
     matrix = np.full((len(names), len(names)), np.nan)
     for row in rows:
-        a, b = place.get(row["rater_a"]), place.get(row["rater_b"])
+        a = place.get(row["rater_a"])
+        b = place.get(row["rater_b"])
         if a is not None and b is not None and row[score] is not None:
             matrix[a, b] = matrix[b, a] = row[score]
     return matrix
@@ -210,11 +212,17 @@ def difficulty(
 
 
 def _scatter(axes: Axes, x: Floats, y: Floats, names: list[str], theme: Theme) -> None:
-    colours, known = style.look(theme), np.isfinite(x)
+    colours = style.look(theme)
+    known = np.isfinite(x)
     axes.scatter(
-        x[known], y[known], s=12 if known.sum() < 500 else 5, color=colours.line, alpha=0.5,
-        linewidths=0, rasterized=bool(known.sum() > 1000),
-    )  # fmt: skip
+        x[known],
+        y[known],
+        s=12 if known.sum() < 500 else 5,
+        color=colours.line,
+        alpha=0.5,
+        linewidths=0,
+        rasterized=bool(known.sum() > 1000),
+    )
     wide = x[known & (x > 0)]
     if wide.size and x[known].min() > 0 and wide.max() > 50 * wide.min():
         axes.set_xscale("log")
@@ -228,7 +236,8 @@ def _name(
     axes: Axes, x: Floats, y: Floats, chosen: NDArray[np.intp], names: list[str], theme: Theme
 ) -> None:
     """Name some dots; names that would touch move up."""
-    height, middle = -1.0, np.nanmedian(x)
+    height = -1.0
+    middle = np.nanmedian(x)
     for k in sorted(chosen.tolist(), key=lambda k: float(y[k])):
         height = max(float(y[k]), height + 0.055)
         side = "left" if x[k] <= middle else "right"

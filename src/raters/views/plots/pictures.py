@@ -178,7 +178,8 @@ def _edges(inside: Flags) -> dict[Corner, list[Corner]]:
 def _walk(following: dict[Corner, list[Corner]]) -> list[Corner]:
     """Follow the arrows from any corner until it is reached again; used arrows are removed."""
     start = next(iter(following))
-    line, here = [start], start
+    line = [start]
+    here = start
     came = (0, 0)
     while True:
         ways = following[here]
@@ -308,7 +309,8 @@ def view_of(space: Sequence[int], affine: ArrayLike | None = None, axis: int | N
     world, ahead = nearest
     across = _across(known, world) if axis is None else axis
     columns, rows = sorted((k for k in range(3) if k != across), key=world.__getitem__)
-    (right, left), (bottom, top) = _ENDS[world[columns]], _ENDS[world[rows]]
+    right, left = _ENDS[world[columns]]
+    bottom, top = _ENDS[world[rows]]
     return View(
         (across, rows, columns),
         (not ahead[across], ahead[rows], ahead[columns]),

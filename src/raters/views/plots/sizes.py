@@ -67,7 +67,8 @@ def volumes(
         return _shares(study, theme)
     found = case_volumes(study, class_name, progress) if measured is None else measured
     size = "volume" if len(study[0].geometry.shape) == 3 else "area"
-    unit, ticks = study[0].geometry.volume_unit, _TICKS if relative else None
+    unit = study[0].geometry.volume_unit
+    ticks = _TICKS if relative else None
     title = f"{size} against the other raters" if relative else f"{size} ({unit})"
     values = relative_volumes(found) if relative else found
     names = ["all raters"] if together else study.raters
@@ -99,7 +100,8 @@ def _strips(
     raters: Sequence[str], values: Floats, title: str, theme: Theme, ticks: dict[float, str] | None
 ) -> Figure:
     figure, axes = _lying(raters, theme, title, 4.6)
-    colours, ink = style.rater_colours(raters), style.look(theme).ink
+    colours = style.rater_colours(raters)
+    ink = style.look(theme).ink
     for k, (name, column) in enumerate(zip(raters, values.T, strict=True)):
         known = column[np.isfinite(column)]
         if not known.size:
@@ -130,7 +132,8 @@ def _shares(study: Study, theme: Theme) -> Figure:
     shares = counts / np.maximum(total, 1)
     figure, axes = _lying(study.raters, theme, "share of labels", 5.0)
     colours = list(style.rater_colours(names).values())
-    places, left = np.arange(len(study.raters)), np.zeros(len(study.raters))
+    places = np.arange(len(study.raters))
+    left = np.zeros(len(study.raters))
     bars = []
     for share, colour in zip(shares.T, colours, strict=True):
         bars.append(axes.barh(places, share, 0.8, left=left, color=colour, lw=0))
@@ -211,11 +214,13 @@ def bias(
     figure = style.new_figure(5.0, 3.4 + 0.12 * (len(names) > 8) * len(names) / 3)
     where = f"inside  ←  distance to the border of the consensus ({unit})  →  outside"
     axes = style.plain_axes(figure.subplots(), theme, x=where, y="share called foreground")
-    low, high = float(counts.edges[0]), float(counts.edges[-1])
+    low = float(counts.edges[0])
+    high = float(counts.edges[-1])
     step = axes.plot(
         [low, 0, 0, high], [1, 1, 0, 0], color=style.look(theme).muted, lw=3, alpha=0.6
     )
-    colours, lines = style.rater_colours(names), style.rater_lines(names)
+    colours = style.rater_colours(names)
+    lines = style.rater_lines(names)
     centres = (counts.edges[1:] + counts.edges[:-1]) / 2
     handles = list(step)
     for name, share in zip(names, shares, strict=True):

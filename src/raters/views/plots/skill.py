@@ -92,13 +92,15 @@ def skill_scatter(
         >>> figure.axes[0].collections[0].get_offsets().tolist()
         [[0.6, 0.5], [0.9, 0.9]]
     """
-    x, y = _skill_array(true), _skill_array(estimated)
+    x = _skill_array(true)
+    y = _skill_array(estimated)
     if x.shape != y.shape or not x.size:
         raise RatersError(f"found {y.size} estimated and {x.size} true skills, expected the same")
     names = style.names_of(raters, len(x))
     figure = style.new_figure(3.8, 3.8 + 0.25 * (raters is not None and len(x) <= 12))
     error = float(np.nanmean(np.abs(x - y))) if np.isfinite(x - y).any() else math.nan
-    title, what = f"mean difference {error:.3f}", "mean of the diagonal"
+    title = f"mean difference {error:.3f}"
+    what = "mean of the diagonal"
     axes = style.plain_axes(figure.subplots(), theme, title, f"true {what}", f"estimated {what}")
     known = style.rater_colours(_order(names, all_raters))
     colours = [known[name] for name in names]
@@ -205,15 +207,18 @@ def _dots(panel: Axes, values: list[Skill], colours: list[str], theme: Theme) ->
     places = np.arange(len(values))
     x = np.array([skill.value for skill in values])
     spread = np.nan_to_num([skill.error for skill in values])
-    low, high = np.maximum(x - spread, 0), np.minimum(x + spread, 1)
+    low = np.maximum(x - spread, 0)
+    high = np.minimum(x + spread, 1)
     panel.hlines(places, low, high, colors=style.look(theme).ink, lw=1.0)
-    size, edge = 22 if len(values) > 20 else 40, style.look(theme).ink
+    size = 22 if len(values) > 20 else 40
+    edge = style.look(theme).ink
     panel.scatter(
         x, places, c=colours, s=size, edgecolors=edge, linewidths=0.5, zorder=3, clip_on=False
     )
     panel.grid(axis="y", color=style.look(theme).muted, alpha=0.25, lw=0.6)
     panel.set_axisbelow(True)
-    least, most = np.nanmin(low, initial=1.0), np.nanmax(high, initial=0.0)
+    least = np.nanmin(low, initial=1.0)
+    most = np.nanmax(high, initial=0.0)
     pad = max(0.08 * (most - least), 0.01)
     panel.set_xlim(max(0.0, least - pad), min(max(most + pad, 0.5), 1.0))
     panel.xaxis.set_major_locator(MaxNLocator(4))

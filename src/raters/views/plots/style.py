@@ -35,9 +35,17 @@ _MOST = 24
 
 _FIRST = "DejaVu Sans"  # comes along with matplotlib
 _OTHERS = (
-    "Noto Sans CJK SC", "Noto Sans CJK JP", "WenQuanYi Zen Hei", "Hiragino Sans", "Microsoft YaHei",
-    "Malgun Gothic", "Arial Unicode MS", "Noto Sans Symbols2", "Noto Emoji", "Symbola",
-)  # fmt: skip
+    "Noto Sans CJK SC",
+    "Noto Sans CJK JP",
+    "WenQuanYi Zen Hei",
+    "Hiragino Sans",
+    "Microsoft YaHei",
+    "Malgun Gothic",
+    "Arial Unicode MS",
+    "Noto Sans Symbols2",
+    "Noto Emoji",
+    "Symbola",
+)
 
 
 def shown(name: object, most: int = _MOST) -> str:
@@ -94,19 +102,30 @@ def _drawable(character: str) -> str:
 
 Theme = Literal["light", "dark"]
 
-SMALL, MEDIUM, LARGE = 7.0, 8.5, 10.0
+SMALL = 7.0
+MEDIUM = 8.5
+LARGE = 10.0
 """Font sizes in points: many labels, labels, titles."""
 
 OKABE_ITO = (
-    "#E69F00", "#56B4E9", "#009E73", "#D55E00", "#0072B2", "#CC79A7", "#F0E442", "#999999",
-)  # fmt: skip
+    "#E69F00",
+    "#56B4E9",
+    "#009E73",
+    "#D55E00",
+    "#0072B2",
+    "#CC79A7",
+    "#F0E442",
+    "#999999",
+)
 """The colours of Okabe and Ito (2008), safe for colour-blind people; grey stands for black, which
 cannot be seen on dark pages."""
 
 LINE_STYLES: tuple[LineStyleType, ...] = ("-", (0, (4, 1.5)), (0, (1, 1)), (0, (4, 1, 1, 1)))
 
-TRUE_POSITIVE, FALSE_NEGATIVE = "#FFFFFF", "#0072B2"
-FALSE_POSITIVE, TRUE_NEGATIVE = "#E69F00", "#000000"
+TRUE_POSITIVE = "#FFFFFF"
+FALSE_NEGATIVE = "#0072B2"
+FALSE_POSITIVE = "#E69F00"
+TRUE_NEGATIVE = "#000000"
 """Colours of errors: too much is orange, missed is blue, of Okabe and Ito, which colour-blind
 people can tell apart. (They cannot tell red from green, as Figures 2 and 5 of L. Zhang et al. have
 them: Disentangling human error from the ground truth in segmentation of medical images, 2020.)"""
@@ -193,7 +212,8 @@ def _colours(number: int) -> list[str]:
 
 
 def _colour(position: int) -> str:
-    base, turn = to_rgb(OKABE_ITO[position % 8]), position // 8 % 3
+    base = to_rgb(OKABE_ITO[position % 8])
+    turn = position // 8 % 3
     if turn == 1:
         return str(to_hex((0.62 * base[0], 0.62 * base[1], 0.62 * base[2])))
     share = 0.0 if turn == 0 else 0.5

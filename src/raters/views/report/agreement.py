@@ -110,7 +110,8 @@ def agreement_section(
 
     `labelled` `(cases, raters)` is of masks; `more` is a further block.
     """
-    masks, several = agreement.kind == "segmentation", len(agreement.overall) > 1
+    masks = agreement.kind == "segmentation"
+    several = len(agreement.overall) > 1
     alpha = hard = say("alpha", alpha=of_all(agreement.overall)[0]["krippendorff_alpha"])
     heat = classes = pairs = None
     if not study.anonymous:
@@ -132,7 +133,8 @@ def agreement_section(
 
 
 def _heat_map(study: Study, agreement: Agreement, score: str) -> Block | None:
-    least, every = least_shared(study), of_all(agreement.pairs)
+    least = least_shared(study)
+    every = of_all(agreement.pairs)
     names = compared_raters(every, study.raters, least)
     pairs = [p for p in every if p["cases"] >= least and p[score] is not None]
     among = [p for p in pairs if {p["rater_a"], p["rater_b"]} <= set(names)]

@@ -230,7 +230,8 @@ def table(
     """
     if columns is None and (named := texts().get(key, {}).get("columns")):
         both = [[plain(filled_in(text, **values)) for text in pair] for pair in named.items()]
-        heads, seen = dict(both), rows if shown is None else shown
+        heads = dict(both)
+        seen = rows if shown is None else shown
         known = {k: h for k, h in heads.items() if h and any(r.get(k) is not None for r in seen)}
         columns = known or heads
     about = text_of(key, "caption", **values) if caption is None else caption
@@ -250,7 +251,8 @@ def figure(
 
 def section(key: str, *blocks: Block | None, **values: Any) -> Section:  # noqa: ANN401
     """Return blocks (None is none) with the title and the sentence that `texts.yaml` has."""
-    title, about = plain(text_of(key, "title", **values)), text_of(key, "about", **values)
+    title = plain(text_of(key, "title", **values))
+    about = text_of(key, "about", **values)
     return Section(title, about, there(*blocks))
 
 

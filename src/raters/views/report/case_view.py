@@ -79,7 +79,8 @@ def viewer_case(
         (['good', 'over', 'reference'], 1)
     """
     labels = np.asarray(case.labels)
-    space, flat = labels.shape[1:], labels.ndim == 3
+    space = labels.shape[1:]
+    flat = labels.ndim == 3
     if len(space) not in (2, 3) or len(raters) != len(labels):
         raise RatersError(
             f"found labels of shape {labels.shape}, expected ({len(raters)}, rows, columns) or "
@@ -110,7 +111,8 @@ def viewer_case(
     slices = [[draw(k, side) for k in range(low, high)] for draw in drawers]
     centre = (start - low, *(n // step for n in _centre(stack[:, start], len(classes))))
     shape = (high - low, *(-(-n // step) for n in stack.shape[2:]))
-    steps, spacing = (1, step, step), (1.0,) * flat + case.geometry.spacing
+    steps = (1, step, step)
+    spacing = (1.0,) * flat + case.geometry.spacing
     along = zip(stack.shape[1:], (low, 0, 0), steps, view.flipped, strict=True)
     numbers = [(n - 1 - first, -by) if back else (first, by) for n, first, by, back in along]
     return viewer.ViewerCase(
@@ -164,7 +166,9 @@ def label_maps(said: Mapping[str, Array]) -> Iterator[viewer.Labels]:
             yield viewer.Labels(names, patterns, _packed(index, len(patterns)))
             names = []
             joined, found = _joined(np.zeros((), np.int32), [[]], mask)
-        names, patterns, index = [*names, name], found, joined
+        names = [*names, name]
+        patterns = found
+        index = joined
     if names:
         yield viewer.Labels(names, patterns, _packed(index, len(patterns)))
 
@@ -284,7 +288,8 @@ SHOWN = 24
 """How many cases a report shows by default."""
 BUDGET = 6_000_000
 """Bytes of the cases of a report; each may take as much of it as `_LEAST` and the number allow."""
-_LEAST, _MOST = 600_000, 3_000_000
+_LEAST = 600_000
+_MOST = 3_000_000
 
 
 def cases_block(
@@ -327,5 +332,6 @@ def cases_block(
     further = [*extra, *([reference] if any(reference in one.layers for one in made) else [])]
     excluding = [r for r, k in study.annotations.items() if k == "negative" and len(names) > 2]
     layers = viewer.rater_layers(study.raters, excluding=excluding) + viewer.extra_layers(further)
-    rest, caption = order[len(made) :], text_of(key, "caption")
+    rest = order[len(made) :]
+    caption = text_of(key, "caption")
     return ViewerBlock("cases", made, caption, layers, (), rest, view)

@@ -30,7 +30,8 @@ if TYPE_CHECKING:
     from raters.learning.training.model import Model
     from raters.study.case import Case
 
-_OWN, _OTHERS = "you", "another rater"
+_OWN = "you"
+_OTHERS = "another rater"
 _SIDE = 160
 _ALONE = "#4cc3ff"
 
@@ -60,8 +61,14 @@ def mask_examples(
             _panel(shown, list(masks.values()), who, study.classes.names, colours)
             for who, masks in ((_OWN, mine), (_OTHERS, theirs))
         ]
-        found.append({"case": case.id, "score": own.scores[k, -1], "pictures": pictures,
-                      "others": len(theirs)})  # fmt: skip
+        found.append(
+            {
+                "case": case.id,
+                "score": own.scores[k, -1],
+                "pictures": pictures,
+                "others": len(theirs),
+            }
+        )
     return found
 
 
@@ -89,7 +96,8 @@ def task_examples(
     study: Study, own: OneRater, votes: Ints, chosen: Sequence[int], gold: bool
 ) -> list[dict[str, Any]]:
     """Return tasks with what the rater and the others said, and the reference if asked for."""
-    names, reference = study.classes.names, study.reference_labels if gold else None
+    names = study.classes.names
+    reference = study.reference_labels if gold else None
     found = []
     for k in chosen:
         task = int(own.cases[k])

@@ -221,7 +221,8 @@ def _data_uri(array: Array, side: int, lossy: bool, sharp: bool = False) -> str:
         width, height = (max(1, round(n * side / max(image.size))) for n in image.size)
         way = Image.Resampling.NEAREST if sharp else Image.Resampling.BOX
         image = image.resize((width, height), way)
-    webp, png = BytesIO(), BytesIO()
+    webp = BytesIO()
+    png = BytesIO()
     image.save(webp, "WEBP", quality=80, method=2, lossless=not lossy, exact=False)
     image.save(png, "PNG", optimize=False, compress_level=6)
     kind, content = min(("webp", webp), ("png", png), key=lambda pair: pair[1].getbuffer().nbytes)

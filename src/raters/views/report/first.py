@@ -92,14 +92,16 @@ def _thumbnail(study: Study, case: Case, further: Mapping[str, ArrayLike]) -> Ma
     reference) are outlined in white; raters who are anonymous are not named.
     """
     shown = closeup(case, dict(zip(study.raters, case.labels, strict=True)), further)
-    colours, paths = rater_colours(study.raters), []
+    colours = rater_colours(study.raters)
+    paths = []
     for place, (name, mask) in enumerate(shown.masks.items()):
         width = 1.2 + (len(shown.masks) - place) * 0.25
         look = {"colour": colours.get(name, "#fff"), "width": width}
         look["dash"] = "" if name in colours else "5 4"
         who = "" if study.anonymous and name in colours else f"{name}: "
         for number in np.unique(mask[mask > 0]).tolist():
-            title, path = f"{who}{study.classes.names[number]}", outline_path(mask == number)
+            title = f"{who}{study.classes.names[number]}"
+            path = outline_path(mask == number)
             paths.append(Markup(_PATH).format(d=path, title=title, **look))
     return drawing(shown, paths)
 
@@ -141,7 +143,8 @@ def drawing(shown: Closeup, paths: Sequence[Markup]) -> Markup:
     height, width = next(iter(shown.masks.values())).shape
     image = Markup(_IMAGE).format(href=shown.picture, width=width, height=height)
     inner = Markup("").join([image if shown.picture else "", *paths])
-    high, aspect = f"{height * shown.aspect:g}", f"{shown.aspect:g}"
+    high = f"{height * shown.aspect:g}"
+    aspect = f"{shown.aspect:g}"
     return Markup(_DRAWING).format(inner=inner, wide=width, high=high, aspect=aspect)
 
 

@@ -116,7 +116,10 @@ class _Fused:
     def __init__(
         self, study: Study, files: FusionFiles, found: Compared, by: str, masks: PredictedMasks
     ) -> None:
-        self.study, self.files, self.found, self.masks = study, files, found, masks
+        self.study = study
+        self.files = files
+        self.found = found
+        self.masks = masks
         self.names = (ALL_RATERS,) if study.anonymous else study.raters
         self.shown = pooled(found) if study.anonymous else found
         dice = zip(self.names, self.shown.dice.T, strict=True)
@@ -135,7 +138,8 @@ class _Fused:
         self.left = {**left_out(self.left_rows), "method": by, **sample}
 
     def findings(self) -> list[str]:
-        kind, method = self.found.two, self.files.method
+        kind = self.found.two
+        method = self.files.method
         one, other = self.study.raters[:2] if self.two else ("", "")
         borders = list(self.shown.borders.values())
         border = ""
@@ -156,7 +160,9 @@ class _Fused:
         return [f"{many(number, 'case')} {what}" for what, number in notes.items() if number]
 
     def first(self) -> First:
-        study, found, method = self.study, self.found, self.files.method
+        study = self.study
+        found = self.found
+        method = self.files.method
         assert found.pairs is not None
         groups = dict(zip(study.cases, study.index.groups, strict=True))
         own = [str(groups[case]) for case in found.cases]
@@ -171,7 +177,8 @@ class _Fused:
             right = mean_sums(found.reference)
             numbers.insert(1, mean_number("Dice with the reference", right, own))
         far = far_cases(found)
-        names, anonymous = study.raters if self.two else None, study.anonymous
+        names = study.raters if self.two else None
+        anonymous = study.anonymous
         # What a vote says without a rater is no reason to act on another method's consensus.
         refitted = self.left["method"].startswith(method)
         same = self.left["alike"] or self.left["all_safe"]
@@ -194,7 +201,8 @@ class _Fused:
         return First(numbers, matrix, cards, actions, text_of("first.cards-consensus", "title"))
 
     def sections(self) -> list[Section]:
-        study, found = self.study, self.found
+        study = self.study
+        found = self.found
         names = study.raters, study.classes.names, found.cases
         rows = self.files.rows or counted_rows(found.counts, *names)
         total = found.counts.sum(axis=0, dtype=np.int64)
@@ -213,13 +221,16 @@ class _Fused:
             row["dice"], row["dice_se"] = self.dice[own["rater"]]
             rows.append({**row, **own})
         worst = sorted(rows, key=lambda row: 2.0 if row["dice"] is None else row["dice"])
-        key, several = "fusion.raters-against-consensus", len(self.study.classes) > 2
-        name, title = "fusion.dice-with-consensus", "Dice with the consensus"
+        key = "fusion.raters-against-consensus"
+        several = len(self.study.classes) > 2
+        name = "fusion.dice-with-consensus"
+        title = "Dice with the consensus"
         drawn = scores_block(name, rows, "dice", title, self.names, bars=len(self.found.cases) > 1)
         return section(key, table(key, rows, worst, several=several), drawn)
 
     def _borders(self) -> Section:
-        found, blocks = self.shown, list[Block]()
+        found = self.shown
+        blocks = list[Block]()
         sample = 0 if found.bordered == len(found.cases) else found.bordered
         for name, counts in found.borders.items():
             if counts.seen.any():
@@ -230,15 +241,18 @@ class _Fused:
         return section("fusion.borders", *(blocks or [note("no_border")]))
 
     def _left_out(self) -> Section:
-        rows, key = self.left_rows, "fusion.without-each-rater"
+        rows = self.left_rows
+        key = "fusion.without-each-rater"
         if not rows:
             return section(key, note("left_out_needs"))
-        title, raters = "Dice with and without", self.study.raters
+        title = "Dice with and without"
+        raters = self.study.raters
         drawn = scores_block("fusion.without-a-rater", rows, "dice", title, raters)
         return section(key, drawn, table(key, rows))
 
     def cases(self, shown: int, progress: bool) -> Section:
-        study, rows = self.study, far_cases(self.found, self.study.raters)
+        study = self.study
+        rows = far_cases(self.found, self.study.raters)
         name = free_name(CONSENSUS, study.raters)
         facts = {
             r["case"]: {k.replace("dice", "Dice", 1): v for k, v in r.items() if k != "case"}

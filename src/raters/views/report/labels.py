@@ -53,10 +53,8 @@ def table_report(study: Study, notes: Sequence[str]) -> Report:
     if study.reference_labels is not None:
         found = agreement_findings.accuracies(study, study.reference_labels)
         rows = [{**row, **right} for row, right in zip(rows, found, strict=True)]
-    tasks, workers = (
-        agreement_findings.disputed_tasks(agreement.cases),
-        agreement_findings.troubled(rows),
-    )
+    tasks = agreement_findings.disputed_tasks(agreement.cases)
+    workers = agreement_findings.troubled(rows)
     alpha = agreement.overall[-1]["krippendorff_alpha"]
     short = [
         "" if study.anonymous else say("workers", **workers),
@@ -89,8 +87,10 @@ def table_report(study: Study, notes: Sequence[str]) -> Report:
 
 def task_cards(study: Study, tasks: Sequence[str], notes: Sequence[str] = ()) -> list[Card]:
     """Return tasks with who said what; `notes` take the place of the numbers of labels."""
-    place, said = {case: k for k, case in enumerate(study.cases)}, who_said(study)
-    names, cards = study.classes.names, []
+    place = {case: k for k, case in enumerate(study.cases)}
+    said = who_said(study)
+    names = study.classes.names
+    cards = []
     for k, task in enumerate(tasks):
         own = said[place[task]]
         lines = [Markup("{}: {}").format(names[c], _names(study, who)) for c, who in own.items()]
@@ -131,7 +131,8 @@ def _raters(study: Study, rows: Sequence[Row]) -> Section:
 
 def _class_confusion(study: Study) -> Block | None:
     """Show which classes two raters of one task take for each other."""
-    counts, names = class_confusion(study), study.classes.names
+    counts = class_confusion(study)
+    names = study.classes.names
     if len(counts) > _MOST_CLASSES or not counts.any():
         return None
     shares = normalise(counts)
@@ -149,7 +150,9 @@ def tasks_section(
     Of a fusion, `consensus` is the class of each task and `truth` `(tasks, L)` how likely each
     class is: tasks that are least sure come first then.
     """
-    counts, names, said = votes_of(study), study.classes.names, who_said(study)
+    counts = votes_of(study)
+    names = study.classes.names
+    said = who_said(study)
     place = {case: k for k, case in enumerate(study.cases)}
     fixed = {"consensus": consensus, "reference": study.reference_labels}
     rows: list[Row] = []
@@ -180,7 +183,8 @@ def tasks_section(
 
 def fused_report(files: FusionFiles, study: Study, notes: Sequence[str]) -> Report:
     """Return what a fused table shows; `notes` are those of the fusion and the study."""
-    consensus, said = _consensus_labels(files.folder, study), study.triplets
+    consensus = _consensus_labels(files.folder, study)
+    said = study.triplets
     sizes = (len(study.raters), len(study.classes))
     counts = count_triplets(said.task, said.rater, said.label, consensus, *sizes)
     rows = fused_rater_rows(study, counts)
@@ -192,7 +196,8 @@ def fused_report(files: FusionFiles, study: Study, notes: Sequence[str]) -> Repo
     # A vote that stands for a slow method does not know how sure that method was.
     truth = np.asarray(fused.truth, np.float64) if by == files.method else None
     labelled = np.bincount(said.task, minlength=len(study)) > 0
-    undecided, bare = int(((consensus == MISSING) & labelled).sum()), int((~labelled).sum())
+    undecided = int(((consensus == MISSING) & labelled).sum())
+    bare = int((~labelled).sum())
     low, high = ends_of(rows)
     reference = study.reference_labels
     right = agreement_findings.accuracies(study, consensus if reference is None else reference)
@@ -210,7 +215,8 @@ def fused_report(files: FusionFiles, study: Study, notes: Sequence[str]) -> Repo
         key = "fused_labels.without-each-rater"
         without = section(key, table(key, changed) if changed else None)
         sections = [_fused_raters(study, rows, names), *sections, without]
-    tasks, matrix = {} if truth is None else least_sure(study, truth, labelled, CARDS), None
+    tasks = {} if truth is None else least_sure(study, truth, labelled, CARDS)
+    matrix = None
     if len(study.raters) > 1:
         agreement = agree(study)
         sections.append(tasks_section(study, agreement, consensus, truth))
@@ -247,7 +253,8 @@ def _consensus_labels(folder: Path, study: Study) -> Labels:
 
 def _agreed(study: Study, consensus: Labels) -> list[Number]:
     """Return the share of labels that equal the consensus, and of a consensus that is right."""
-    given, groups = study.triplets, list(study.index.groups)
+    given = study.triplets
+    groups = list(study.index.groups)
     there = consensus[given.task] != MISSING
     right = there & (consensus[given.task] == given.label)
     sums = [np.bincount(given.task[part], minlength=len(study)) for part in (right, there)]
@@ -265,7 +272,8 @@ def _fused_raters(study: Study, rows: list[Row], names: list[str]) -> Section:
     worst = sorted(
         rows, key=lambda row: (row["labels"] < agreement_findings.ENOUGH, row["accuracy"] or 0.0)
     )
-    key, title = "fused_labels.raters-against-consensus", "share equal to the consensus"
+    key = "fused_labels.raters-against-consensus"
+    title = "share equal to the consensus"
     shown = [row for row in rows if row["rater"] in set(names)]
     only = {"shown": len(names), "all": len(study.raters)}
     drawn = scores_block("fused_labels.accuracy", shown, "accuracy", title, study.raters, **only)

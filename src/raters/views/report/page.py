@@ -62,7 +62,8 @@ def rendered(report: Report) -> tuple[str, dict[int, str]]:
     """Return the page, and the SVG files of its figures by `id()` of their blocks."""
     blocks = all_blocks(report)
     drawings = {id(b): figure_svg(b.figure, b.dense) for b in blocks if isinstance(b, FigureBlock)}
-    names, budget = file_names(report), viewer_budget(report)
+    names = file_names(report)
+    budget = viewer_budget(report)
     raters = rater_names(block.rows for block in blocks if isinstance(block, TableBlock))
     if report.first is not None and report.first.matrix is not None:
         raters |= set(report.first.matrix.colours)
@@ -185,7 +186,8 @@ def written(path: Path, text: str) -> Path:
 
 def _with_all_cases(report: Report, target: Path, progress: bool) -> Report:
     """Write the further cases of all viewers; return the report with links to them."""
-    names, budget = file_names(report), viewer_budget(report)
+    names = file_names(report)
+    budget = viewer_budget(report)
 
     def linked(block: Block) -> Block:
         if not isinstance(block, ViewerBlock):
@@ -218,7 +220,8 @@ def _pages(cases: Iterable[ViewerCase]) -> Iterator[list[ViewerCase]]:
         left -= case.size
         if page and left < 0:
             yield page
-            page, left = [], VIEWERS_BUDGET - case.size
+            page = []
+            left = VIEWERS_BUDGET - case.size
         page.append(case)
     if page:
         yield page

@@ -132,12 +132,14 @@ def _matrices(
     errors[:, np.arange(len(classes)), np.arange(len(classes))] = np.nan
     errors[:, list(doubtful)] = np.nan
     worst: tuple[str, str, str, float] | tuple[()] | None = () if len(doubtful) else None
-    counted, how = None, ""
+    counted = None
+    how = ""
     if own is not None:
         how = "counted" if estimated is None else "estimated"
     if (errors > 0).any():
         place = np.unravel_index(np.nanargmax(errors), errors.shape)
-        (r, t, o), share = map(int, place), float(errors[place])
+        r, t, o = map(int, place)
+        share = float(errors[place])
         worst = (raters[r], classes[t], classes[o], share)
         if how == "estimated" and own is not None and abs(own[place] - share) > _APART:
             counted = float(own[place])

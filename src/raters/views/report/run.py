@@ -85,7 +85,8 @@ def run_report(
     model = load(path)
     for other in against:
         load(other)  # so that a wrong folder is reported before the long work
-    seen, run = Seen.by_run(path), path.resolve().name
+    seen = Seen.by_run(path)
+    run = path.resolve().name
     trained = list(seen.parts.values()).count("train")
     patches = model.config.training.patches_per_case if model.config.patch_size else 1
     steps = -(-trained * patches // model.config.training.batch_size) or None  # about, per epoch
@@ -100,10 +101,12 @@ def run_report(
         sections = there(training, *_without_study(model, why_not), *own, epochs)
         return Report(title, _facts(model, seen), sections, about)
     refuse_unlike(model.config, study)
-    whole, study = study, study.without_negatives()
+    whole = study
+    study = study.without_negatives()
     part = shown_part(study, [seen])
     scores, watched = score_and_watch(model, part.study, progress)
-    scores.run, scores.split = run, part.name
+    scores.run = run
+    scores.split = part.name
     estimated = _estimated(model, part.study, scores, watched, _few(whole))
     if part.study.kind == "segmentation":
         cases, cards = case_section(model, part.study, scores, watched, shown, progress)
@@ -128,7 +131,8 @@ def run_report(
 
 
 def _facts(model: Model, seen: Seen) -> dict[str, object]:
-    config, parts = model.config, list(seen.parts.values())
+    config = model.config
+    parts = list(seen.parts.values())
     width = f", width {config.network.width}" if config.network.width else ""
     kinds = zip(config.raters[:_KINDS], config.annotations[:_KINDS], strict=False)
     facts = {
@@ -208,13 +212,17 @@ def _first(
     training: Section,
     compared: bool,
 ) -> First:
-    study, masks, main = part.study, part.study.kind == "segmentation", scores.main
-    name, of = score_name(scores.score) if scores.score else "score", f"{part.name} case".strip()
+    study = part.study
+    masks = part.study.kind == "segmentation"
+    main = scores.main
+    name = score_name(scores.score) if scores.score else "score"
+    of = f"{part.name} case".strip()
     ends = main.get("score"), main.get("score_low"), main.get("score_high")
     score = Number(name, *ends, f"of {many(scores.scored, of)}")
     numbers = [score, _baseline(scores, watched, masks)]
     row = scores.cuts[0] if scores.cuts else {}
-    best, half = row.get("dice_best"), row.get("dice_half")
+    best = row.get("dice_best")
+    half = row.get("dice_half")
     gain = best is not None and half is not None and best - half >= _MORE
     if masks:
         numbers.append(Number("cut", 0.5, about=say("best_cut", best=best)))
@@ -231,7 +239,8 @@ def _first(
         say("act_run_raters", **judged, **cut),
         say("act_run_train", said=advice[0] if advice else "", part=part.name, compared=compared),
     ]
-    title, matrix = text_of("first.cards-prediction", "title", masks=masks), None
+    title = text_of("first.cards-prediction", "title", masks=masks)
+    matrix = None
     if masks and (dice := np.array(list(watched.pairs.values()))).size:
         matrix = matrix_beside(study, dice, "prediction", fits)
     elif not masks and len(study.raters) > 1:
@@ -264,13 +273,17 @@ def _judged(
 def _baseline(scores: Evaluation, watched: Watched, masks: bool) -> Number:
     """Return what the vote of the raters, or one rater beside another, scores on these cases."""
     names, groups = ([], []) if scores.sums is None else (scores.sums.names, scores.sums.groups)
-    key, sums = "first.baseline-none", None
+    key = "first.baseline-none"
+    sums = None
     if any(np.isfinite(list(watched.vote.values()))):
-        key, sums = "first.baseline-vote", mean_sums([watched.vote.get(n, np.nan) for n in names])
+        key = "first.baseline-vote"
+        sums = mean_sums([watched.vote.get(n, np.nan) for n in names])
     elif masks and any(len(pairs) for pairs in watched.pairs.values()):
         dice = np.array([watched.pairs[name] for name in names])
-        key, sums = "first.baseline-pairs", mean_sums(dice).sum(axis=1)
-    title, about = text_of(key, "title"), text_of(key, "about")
+        key = "first.baseline-pairs"
+        sums = mean_sums(dice).sum(axis=1)
+    title = text_of(key, "title")
+    about = text_of(key, "about")
     if sums is None:
         return Number(title, "none", about=about)
     return mean_number(title, sums, groups, about)

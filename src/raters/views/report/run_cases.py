@@ -74,7 +74,8 @@ def case_section(
     raters = raters if "as_rater" in model.method.answers else []
     whom = {name: "any rater" if shared else name for name in raters}
     free = partial(viewer.free_name, raters=part.raters, more=" (model)")
-    truth, told = free("predicted consensus"), {r: free(f"as {who}") for r, who in whom.items()}
+    truth = free("predicted consensus")
+    told = {r: free(f"as {who}") for r, who in whom.items()}
     rows = dict(case_dice(scores, part))
     uncertainty = {name: bits for name, bits in watched.uncertainty.items() if name in rows}
     fits = {name: row["with_raters"] for name, row in rows.items()}
@@ -143,7 +144,8 @@ def _predicted(model: Model, case: Case, raters: Sequence[str]) -> Prediction:
     from raters.learning.prediction.predict import predict_case
 
     size = len(model.config.raters) * len(model.config.classes) ** 2
-    numbers, method = math.prod(case.geometry.shape) * size, model.method
+    numbers = math.prod(case.geometry.shape) * size
+    method = model.method
     varies = "confusion" in method.answers and method.varies and numbers <= _MOST_NUMBERS
     return predict_case(model, case, Asked(tuple(raters), varies))
 
@@ -180,7 +182,8 @@ def answer_section(part: Study, watched: Watched, shown: int = 12) -> tuple[Sect
     """Show the tasks that the model is least sure of, with what raters said; the first as cards."""
     order = sorted(watched.uncertainty, key=lambda name: -watched.uncertainty[name])
     rows = [_row(part, part[name], watched) for name in order[:_MOST_ROWS]]
-    key, several = "run.uncertain_cases", len(part.classes) > _MOST_CLASSES
+    key = "run.uncertain_cases"
+    several = len(part.classes) > _MOST_CLASSES
     views = [view for row in rows[:shown] if (view := _pictured(part[row["case"]], row))]
     pictured = views and len(views) == len(rows[:shown])
     viewed = ViewerBlock("cases", views, text_of(key, "viewer")) if pictured else None
@@ -191,7 +194,8 @@ def answer_section(part: Study, watched: Watched, shown: int = 12) -> tuple[Sect
 
 
 def _row(part: Study, case: Case, watched: Watched) -> Row:
-    names, truth = part.classes.names, watched.answers[case.id]
+    names = part.classes.names
+    truth = watched.answers[case.id]
     best = int(truth.argmax())
     row: Row = {"case": case.id, "uncertainty": watched.uncertainty[case.id]}
     row |= {"predicted": names[best], "p": float(truth[best])}

@@ -39,17 +39,22 @@ def rater_section(found: Estimated) -> Section:
 
     Where raters share a matrix or are anonymous, there is one for all.
     """
-    matrices, true, names = found.matrices, found.true, list(found.raters)
+    matrices = found.matrices
+    true = found.true
+    names = list(found.raters)
     if one := found.anonymous or found.shared:
         more = [] if found.draws_more is None else (100 * found.draws_more).tolist()
         way = one_way([known(percent) for percent in more])
         blocks: list[Block] = [note("not_ranked", "plain", anonymous=found.anonymous)]
         blocks += [] if way is None else [note("one_way", "plain", way=way)]
-        matrices, names = mean_known(matrices), [ALL_RATERS]
+        matrices = mean_known(matrices)
+        names = [ALL_RATERS]
         true = None if true is None else mean_known(true)
     else:
-        blocks, kept = _measures(found), _kept(matrices)
-        matrices, names = matrices[kept], [names[k] for k in kept]
+        blocks = _measures(found)
+        kept = _kept(matrices)
+        matrices = matrices[kept]
+        names = [names[k] for k in kept]
         true = None if true is None else true[kept]
     drawn = plots.confusion(matrices, found.classes, names, truth=true)
     few = 0 if one or len(names) == len(found.raters) else len(names)
@@ -58,7 +63,8 @@ def rater_section(found: Estimated) -> Section:
 
 
 def _measures(found: Estimated) -> list[Block]:
-    rows, raters = skill_rows(found), found.all_raters
+    rows = skill_rows(found)
+    raters = found.all_raters
     blocks: list[Block] = [TextBlock(text) for text in said_of(rows, found.few)]
     if len(rows) <= _MOST_DOTS:
         foreground = "ppv" in rows[0]
@@ -122,7 +128,9 @@ def said_of(rows: Sequence[Row], few: Collection[str] = ()) -> list[str]:
 def _worst(matrix: Floats, classes: Sequence[str]) -> str:
     errors = np.where(np.eye(len(matrix), dtype=bool), -1.0, np.nan_to_num(matrix))
     t, o = divmod(int(errors.argmax()), len(errors))
-    share, true, said = errors[t, o], named(classes[t], "class"), named(classes[o], "class")
+    share = errors[t, o]
+    true = named(classes[t], "class")
+    said = named(classes[o], "class")
     return f"takes {percent(share)} of {true} for {said}" if share >= 0.0005 else "none"
 
 

@@ -128,7 +128,9 @@ def _calibration_said(row: Row, curve: ReliabilityCurve) -> str:
     # Chance alone gives this error in 5 % of draws, labels being independent: half-normal bins.
     spread = np.sqrt(np.nan_to_num(curve.confidence * (1 - curve.confidence)) * curve.counts)
     chance = (0.798 * spread.sum() + 0.992 * np.sqrt(spread @ spread)) / total
-    low, high, error = row["overconfidence_low"], row["overconfidence_high"], row["ece"] or 0.0
+    low = row["overconfidence_low"]
+    high = row["overconfidence_high"]
+    error = row["ece"] or 0.0
     clear = abs(sure - right) >= _CLEAR if low is None else not low <= 0 <= high
     of = {"reference": row["against"] == REFERENCE, "ece": with_interval(row, "ece")}
     of |= {"small": error < _WELL, "chance": error <= chance, "clear": clear, "labels": int(total)}
@@ -167,7 +169,9 @@ def comparison_section(runs: Sequence[Path], study: Study, progress: bool) -> Se
         warnings.simplefilter("ignore", UserWarning)  # they are shown below
         found = compare_runs(list(runs), part.study, progress=progress)
     first = found.runs[0]
-    run, score, names = first.run, first.score, texts()["run.differences"]["scores"]
+    run = first.run
+    score = first.score
+    names = texts()["run.differences"]["scores"]
     rows = [
         {**row, "score": plain(filled_in(names.get(row["score"], row["score"]), score=score))}
         for row in found.differences
@@ -233,7 +237,8 @@ def told(
         >>> print(told(rows, {"best_epoch": 8})[0].text)
         The held-out loss was still falling at the end (epoch 8): train longer (--epochs 16).
     """
-    best, last = int(scores.get("best_epoch", 0)), int(history[-1].get("epoch", len(history)))
+    best = int(scores.get("best_epoch", 0))
+    last = int(history[-1].get("epoch", len(history)))
     said = []
     if any(finite(row.get("loss", 0.0)) is None for row in history):
         said.append(note("no_loss", "warning"))

@@ -199,7 +199,8 @@ class _Maker:
         """
         scores = one_rater.class_scores(self.readings, number, own, groups, gold)
         counts, every = (own.gold_confusion,) * 2 if gold else (own.confusion, self.everybody)
-        names, rows = self.readings.names, []
+        names = self.readings.names
+        rows = []
         kept = scores[-1:] if len(names) == 1 else scores
         low = _lowest(kept)
         for one in kept:
@@ -238,15 +239,21 @@ class _Maker:
             return None
         ids = self.study.index.ids
         when = np.array([self.order.at(ids[k], rater) for k in own.cases], np.float64)
-        found, known = one_rater.drift(own, when, groups), np.isfinite(when)
+        found = one_rater.drift(own, when, groups)
+        known = np.isfinite(when)
         score = "{:.2f}".format if self.masks else percent
         charts = [_chart(found.agreement, own.scores[:, -1], self.masks, score)]
         if found.size is not None:
             charts.append(_chart(found.size, own.sizes[:, -1], True, _more, -0.999))
         ends = [self.order.shown(f(when[known])) for f in (np.min, np.max)] if known.any() else []
-        return {"found": found, "charts": charts, "ends": ends,
-                "sizes": [_percent(found.size.first), _percent(found.size.last)]
-                if found.size is not None else []}  # fmt: skip
+        return {
+            "found": found,
+            "charts": charts,
+            "ends": ends,
+            "sizes": [_percent(found.size.first), _percent(found.size.last)]
+            if found.size is not None
+            else [],
+        }
 
 
 def _lowest(scores: Sequence[one_rater.ClassScore]) -> float:
@@ -262,18 +269,30 @@ def _scored(one: one_rater.ClassScore, crowd: bool, low: float) -> dict[str, Any
     def at(value: float) -> float:
         return round(100 * (min(max(value, low), 1.0) - low) / (1 - low), 2)
 
-    score, others = one.score, np.array(one.others)
+    score = one.score
+    others = np.array(one.others)
     middle = float(np.median(others)) if others.size else None
     where = ""
     if middle is not None and score.exists:
         where = "below" if score.high < middle else "above" if score.low > middle else "like"
     ends = np.quantile(others, [0.25, 0.75] if crowd else [0, 1]).tolist() if others.size else None
     bar = [at(score.low), at(score.high)] if score.exists else None
-    strip = {"at": at(score.estimate), "bar": bar, "low": low,
-             "band": [at(value) for value in ends] if crowd and ends else None,
-             "dots": [] if crowd else [at(value) for value in one.others]}  # fmt: skip
-    return {"score": score, "readings": one.readings, "middle": middle, "where": where,
-            "range": ends, "half": crowd, "strip": strip}  # fmt: skip
+    strip = {
+        "at": at(score.estimate),
+        "bar": bar,
+        "low": low,
+        "band": [at(value) for value in ends] if crowd and ends else None,
+        "dots": [] if crowd else [at(value) for value in one.others],
+    }
+    return {
+        "score": score,
+        "readings": one.readings,
+        "middle": middle,
+        "where": where,
+        "range": ends,
+        "half": crowd,
+        "strip": strip,
+    }
 
 
 def _size(ratio: Interval) -> dict[str, Any] | None:
@@ -305,16 +324,20 @@ def _chart(
     there = np.isfinite(found.place) & np.isfinite(scores)
     if not found.exists or not there.any():
         return None
-    x, y = found.place[there], scores[there]
+    x = found.place[there]
+    y = scores[there]
     order = np.argsort(x, kind="stable")
-    x, y = x[order], y[order]
+    x = x[order]
+    y = y[order]
     if not dots:
         parts = np.array_split(np.arange(len(x)), min(_BINS, max(1, len(x) // 5)))
         x, y = (np.array([one[part].mean() for part in parts]) for one in (x, y))
     ends = [*y.tolist(), found.first, found.last]
-    low, high = min(ends), max(ends)
+    low = min(ends)
+    high = max(ends)
     room = max(0.02, 0.1 * (high - low))
-    low, high = max(low - room, least), min(high + room, 1.0)
+    low = max(low - room, least)
+    high = min(high + room, 1.0)
 
     def up(value: float) -> float:
         return float(round(100 * (high - value) / (high - low), 2))

@@ -44,7 +44,8 @@ def study_report(
         >>> [section.title for section in report.sections]
         ['In short', 'Raters', 'Agreement', 'Volumes', 'Cases']
     """
-    drawn, study = study.drawn, study.without_negatives()
+    drawn = study.drawn
+    study = study.without_negatives()
     title = study.about.get("title") or title or "Study"
     notes = study_notes(study)
     if len(study.raters) < 2:
@@ -78,7 +79,8 @@ def study_notes(study: Study) -> list[str]:
 
 def _mask_report(study: Study, notes: Sequence[str], shown: int, progress: bool) -> Report:
     found = agreement_findings.measured(study, progress)
-    agreement, anonymous = found.agreement, study.anonymous
+    agreement = found.agreement
+    anonymous = study.anonymous
     ratios = agreement_findings.typical_ratios(
         agreement_findings.relative_volumes(found.volumes), study.raters
     )
@@ -86,7 +88,8 @@ def _mask_report(study: Study, notes: Sequence[str], shown: int, progress: bool)
         found.by_class > 0, found.labelled, found.by_class.max(axis=1)
     )
     minority = agreement_findings.minority_facts(few, study, study.cases, found.unit)
-    draws, ends = agreement_findings.who_draws(ratios), agreement_findings.pair_ends(agreement)
+    draws = agreement_findings.who_draws(ratios)
+    ends = agreement_findings.pair_ends(agreement)
     disputed = agreement_findings.disputed_cases(agreement.cases)
     short = [
         say("spread", **agreement_findings.spread(found.volumes))

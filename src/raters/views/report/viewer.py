@@ -188,7 +188,8 @@ def rater_layers(
         >>> rater_layers(["ann", "bob"])[1].colour
         '#56b4e9'
     """
-    colours, lines = rater_colours(raters), rater_lines(raters)
+    colours = rater_colours(raters)
+    lines = rater_lines(raters)
     return [
         Layer(name, colours[name], _dash(lines[name]), False, k < shown, name in excluding)
         for k, name in enumerate(raters)
