@@ -183,7 +183,7 @@ def _class_rater(classes: int, random: np.random.Generator) -> tuple[str, Floats
 def run_one(drawn: Drawn, seed: int, fold: int, method: str) -> Row:
     """Train a method on one fold, and return sums of held-out labels and scores by truth."""
     from raters import fit
-    from raters_bench.studies import folded
+    from raters.comparison.folds import folded
 
     started = time.process_time()
     parted = folded(drawn.study, fold, FOLDS)

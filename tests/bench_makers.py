@@ -8,8 +8,9 @@ from typing import Any
 
 import yaml
 
-from raters.comparison.cell import FORMAT, Cell, cells_of, checksum
+from raters.comparison.cell import FORMAT, Cell, checksum
 from raters.io.rows import to_json
+from raters_bench.cells import cells_of
 from raters_bench.spec import Specification, read_spec
 
 TINY: dict[str, Any] = {

@@ -16,6 +16,7 @@ import torch
 from raters import fit
 from raters.comparison import own, own_cell, own_table, run
 from raters.comparison.cell import Cell
+from raters.comparison.folds import folded
 from raters.comparison.own import compare_study
 from raters.comparison.own_cell import (
     BY_LABEL,
@@ -30,7 +31,6 @@ from raters.core.errors import RatersError
 from raters.evaluation.prediction import Prediction
 from raters.metrics.calibration import joint_log_likelihood, left_out_log_likelihoods
 from raters.study.study import Study
-from raters_bench.studies import folded
 
 Array = np.ndarray[Any, Any]
 

@@ -18,11 +18,12 @@ import pytest
 
 from bench_makers import TINY, made_spec, write_spec
 from command_line import Outcome, Run, limited, run_in_process
-from raters.comparison import cell as cells_module
 from raters.comparison import run as runs
-from raters.comparison.cell import Cell, cells_of, read_result, run_cell
-from raters.comparison.run import run_cells
+from raters.comparison.cell import Cell, checksum, read_result, run_cell
 from raters.io.results import LOCK_FILE, only_one
+from raters_bench import run as bench_run
+from raters_bench.cells import cells_of
+from raters_bench.run import make_and_score, run_benchmarks
 
 RATERS = {"raters": {"raters": "nobody"}}  # found out only when they are drawn
 UNTRAINED = {"annotators": {"method": "annotators"}}
@@ -61,7 +62,7 @@ def no_training(monkeypatch: pytest.MonkeyPatch) -> list[Cell]:
         return {"accuracy": 0.5}
 
     monkeypatch.setattr(runs, "_here", here)
-    monkeypatch.setattr(cells_module, "make_data", lambda *_: None)
+    monkeypatch.setattr(bench_run, "make_data", lambda *_: None)
     monkeypatch.setattr("raters_bench.scoring.score_cell", score)
     return ran
 
@@ -102,7 +103,9 @@ class TestNumbers:
         cells = [cell for cell in cells_of(spec, "smoke") if cell.setting == "three raters"]
         for cell in cells:
             first = read_result(cell.path(folder))
-            again = read_result(run_cell(cell, tmp_path / "again", {}))
+            again = read_result(
+                run_cell(cell, tmp_path / "again", partial(make_and_score, places={}))
+            )
             assert first.scores == again.scores
             assert first.scores["accuracy"] > 0.4  # of 1/3 by chance
             assert first.asked == again.asked == cell.asked()
@@ -110,7 +113,7 @@ class TestNumbers:
             assert first.versions.keys() >= {"raters", "torch", "numpy"}
 
         with cluster() as address:
-            done = run_cells(cells, tmp_path / "far", {}, scheduler=address)
+            done = run_benchmarks(cells, tmp_path / "far", {}, scheduler=address)
         assert (done.done, done.failures) == (2, [])
         for cell in cells:
             far = read_result(cell.path(tmp_path / "far"))
@@ -147,7 +150,7 @@ class TestInterrupted:
                 for child in multiprocessing.active_children():
                     os.kill(child.pid or 0, signal.SIGKILL)
 
-        done = run_cells(cells, tmp_path, {}, num_workers=1, tell=tell)
+        done = run_benchmarks(cells, tmp_path, {}, num_workers=1, tell=tell)
         assert done.done == 2
         assert [(one.cell.setting, one.error) for one in done.failures] == [
             ("slow", "its process died: killed, or out of memory")
@@ -322,7 +325,7 @@ class TestRefused:
         assert "edited" in shown.out
         content = {**json.loads(good), "colour": "blue"}
         del content["checksum"]
-        path.write_text(json.dumps({**content, "checksum": cells_module.checksum(content)}))
+        path.write_text(json.dumps({**content, "checksum": checksum(content)}))
         refused(run(*words), path, "found the parts cell, ", "colour")
         path.write_text("[]")
         refused(run(*words), path, "cannot be read")

@@ -15,7 +15,6 @@ from scipy import stats
 from bench_makers import made_spec, write_result, write_results
 from command_line import Run, run_in_process
 from raters import RatersError
-from raters.comparison.cell import cells_of
 from raters.io.rows import to_csv
 from raters.views.report.blocks import Report
 from raters.views.report.page import render
@@ -23,6 +22,7 @@ from raters.views.texts.say import plain
 from raters_bench import pages, plot
 from raters_bench import spec as specs
 from raters_bench.bench_page import bench_page, first_screen, to_html
+from raters_bench.cells import cells_of
 from raters_bench.claims import answer_check, answer_claim, parse_check, refuse_checks
 from raters_bench.results import (
     Collected,

@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
-from raters.comparison.cell import Cell, cells_of, refuse_options, why_empty
+from raters.comparison.cell import Cell, refuse_options, why_empty
 from raters.comparison.scores import columns
 from raters.core.errors import RatersError
+from raters_bench.cells import cells_of
 from raters_bench.claims import refuse_checks
 from raters_bench.data import make_data, source_of
 from raters_bench.spec import SCALES, Selection, Specification, View, builtin, read_spec, slug

@@ -439,7 +439,8 @@ class TestNames:
         code = (
             "import sys, raters, numpy as np\n"
             "raters.fusion.staple(np.array([[0, 1], [0, 1]]), 2); raters.fusion.StapleOptions()\n"
-            "raters.learning.methods.PixelOptions(prior=0.1), raters.learning.training.TrainingOptions(epochs=3)\n"
+            "raters.learning.methods.PixelOptions(prior=0.1)\n"
+            "raters.learning.training.TrainingOptions(epochs=3)\n"
             "sys.exit(bool({'torch', 'monai', 'lightning'} & sys.modules.keys()))"
         )
         done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
-from sklearn import metrics
+from sklearn import metrics as sklearn_metrics
 
 from raters import metrics
 from raters.core.classes import MISSING
@@ -34,9 +34,9 @@ def test_accuracy_equals_scikit_learn(classes: int) -> None:
     truth, guess = rng.integers(MISSING, classes, (2, 40))
     truth[truth == classes - 1] = 0  # a class that the truth does not hold
     kept = (truth != MISSING) & (guess != MISSING)
-    expected = metrics.accuracy_score(truth[kept], guess[kept])
+    expected = sklearn_metrics.accuracy_score(truth[kept], guess[kept])
     assert metrics.accuracy(truth, guess) == pytest.approx(expected)
-    expected = metrics.balanced_accuracy_score(truth[kept], guess[kept])
+    expected = sklearn_metrics.balanced_accuracy_score(truth[kept], guess[kept])
     assert metrics.balanced_accuracy(truth, guess, classes) == pytest.approx(expected)
 
 
@@ -63,15 +63,15 @@ def test_probability_scores_equal_scikit_learn(shape: tuple[int, ...], classes: 
     kept = labels != MISSING
     truth, rows = labels[kept], given_p[:, kept].T
     every = range(classes)
-    nll = metrics.log_loss(truth, rows, labels=every)
+    nll = sklearn_metrics.log_loss(truth, rows, labels=every)
     assert metrics.negative_log_likelihood(labels, given_p) == pytest.approx(nll)
     one_hot = np.eye(classes)[truth]
     assert metrics.brier(labels, given_p) == pytest.approx(((rows - one_hot) ** 2).sum(1).mean())
     if classes == 2:
-        half = metrics.brier_score_loss(truth, rows[:, 1])
+        half = sklearn_metrics.brier_score_loss(truth, rows[:, 1])
         assert metrics.brier(labels, given_p) == pytest.approx(2 * half)
     else:
-        whole = metrics.brier_score_loss(truth, rows, labels=every, scale_by_half=False)
+        whole = sklearn_metrics.brier_score_loss(truth, rows, labels=every, scale_by_half=False)
         assert metrics.brier(labels, given_p) == pytest.approx(whole)
 
 

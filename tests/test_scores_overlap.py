@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from numpy.typing import NDArray
-from sklearn import metrics
+from sklearn import metrics as sklearn_metrics
 
 from raters import metrics
 from raters.core.classes import MISSING
@@ -45,11 +45,12 @@ def test_equal_to_scikit_learn(shape: tuple[int, ...], classes: int) -> None:
     seen_a, seen_b = observed(a, b)
     every = range(classes)
     np.testing.assert_array_equal(
-        metrics.pair_counts(a, b, classes), metrics.confusion_matrix(seen_a, seen_b, labels=every)
+        metrics.pair_counts(a, b, classes),
+        sklearn_metrics.confusion_matrix(seen_a, seen_b, labels=every),
     )
     about = {"labels": every, "average": None, "zero_division": 1.0}
-    f1 = metrics.f1_score(seen_a, seen_b, **about)
-    jaccard = metrics.jaccard_score(seen_a, seen_b, **about)
+    f1 = sklearn_metrics.f1_score(seen_a, seen_b, **about)
+    jaccard = sklearn_metrics.jaccard_score(seen_a, seen_b, **about)
     np.testing.assert_allclose(metrics.dice(a, b, classes), f1[1:])
     np.testing.assert_allclose(metrics.iou(a, b, classes), jaccard[1:])
     assert metrics.mean_dice(a, b, classes) == pytest.approx(f1[1:].mean())
@@ -124,7 +125,7 @@ def test_counts_of_more_than_a_block() -> None:
     a, b = rng.integers(-1, 3, (2, 200_001)).astype(np.int8)
     seen_a, seen_b = observed(a, b)
     np.testing.assert_array_equal(
-        metrics.pair_counts(a, b, 3), metrics.confusion_matrix(seen_a, seen_b)
+        metrics.pair_counts(a, b, 3), sklearn_metrics.confusion_matrix(seen_a, seen_b)
     )
 
 

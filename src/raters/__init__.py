@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from raters.version import __version__ as __version__
 
 if TYPE_CHECKING:
-    from raters import (
+    from raters import (  # noqa: F401
         assessment,
         comparison,
         consensus,

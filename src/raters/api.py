@@ -109,7 +109,8 @@ def report(
         network: The user's own network, where runs were trained with one, as for `raters.load`.
         all_cases: Write all other cases beside it, as `cases/*.html`, which it links to.
         sheets: Write a sheet per rater beside it, as `sheets/*.html`, which it links to.
-        order: When cases were read, for the drift of raters, as for `raters.views.report.write_sheets`.
+        order: When cases were read, for the drift of raters, as for
+            `raters.views.report.write_sheets`.
         gold: Score raters on cases with references, in their sheets.
 
     Returns:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from raters.comparison.scores import SCORES
+from raters.comparison.scores import SCORES, signed
 from raters.core.wording import many
-from raters_bench.claims import difference_words, signed
+from raters_bench.claims import difference_words
 from raters_bench.results import Difference, RankCorrelation, Summary
 
 

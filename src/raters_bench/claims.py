@@ -20,7 +20,7 @@ import re
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from raters.comparison.scores import SCORES
+from raters.comparison.scores import SCORES, signed
 from raters.core.errors import RatersError
 from raters.core.wording import expected_one_of
 from raters_bench.results import Collected, Difference, paired
@@ -262,17 +262,6 @@ def difference_words(difference: Difference, score: str) -> str:
         return f"{mean}, {ONE_SEED}"
     few = ", two seeds" if difference.n == 2 else ""
     return f"{mean} [{signed(difference.low, score)}, {signed(difference.high, score)}]{few}"
-
-
-def signed(value: float, score: str) -> str:
-    """Return a difference with its sign; what is rounded to zero has none.
-
-    Example:
-        >>> signed(1.25, "error"), signed(-0.01, "dice")
-        ('+1.250', '0.0')
-    """
-    text = f"{value:+.{SCORES[score].digits}f}"
-    return text if float(text) else text[1:]
 
 
 def answer_claim(claim: Claim, found: Collected) -> Verdict:

@@ -128,9 +128,9 @@ def run(
     if dry_run:
         _dry_run(cells, folder, places, as_json)
         return
-    from raters.comparison.run import run_cells
+    from raters_bench.run import run_benchmarks
 
-    done = run_cells(cells, folder, places, workers, scheduler or None, again, bar, tell)
+    done = run_benchmarks(cells, folder, places, workers, scheduler or None, again, bar, tell)
     _show_run(names or [], specs, scale, folder, done, as_json)
 
 
@@ -162,8 +162,8 @@ def _run_study(
 
 def _dry_run(cells: list[Cell], folder: Path, places: dict[str, Path], as_json: bool) -> None:
     """List the cells, and check all that can be checked without training."""
-    from raters.comparison.run import check_cells
     from raters_bench.results import rough_seconds
+    from raters_bench.run import check_cells
 
     rows, failures = check_cells(cells, folder, places)
     seconds = rough_seconds(cells, folder)
@@ -191,7 +191,7 @@ def _show_run(
     as_json: bool,
 ) -> None:
     """Print the tables of a run, how to get more, and what failed; exit code 2 if something did."""
-    from raters.comparison.cell import cells_of
+    from raters_bench.cells import cells_of
     from raters_bench.data import needed
     from raters_bench.results import collect
     from raters_bench.table import facts

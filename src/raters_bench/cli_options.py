@@ -109,7 +109,8 @@ def chosen(
     Raises:
         RatersError: for a row or a setting that the benchmark does not have, or without any cell.
     """
-    from raters.comparison.cell import cells_of, why_empty
+    from raters.comparison.cell import why_empty
+    from raters_bench.cells import cells_of
 
     wanted = _listed("--row", rows, spec.rows)
     places = _listed("--setting", settings, spec.settings)

@@ -35,7 +35,6 @@ from raters_bench.studies import (
     drawn_masks,
     drawn_with_raters,
     in_memory,
-    own_study,
 )
 
 Places = Mapping[str, Path]
@@ -357,7 +356,6 @@ SOURCES: dict[str, Source] = {
     "discs": Source(drawn_with_raters(disc_study, 64)),
     "drawn-classes": Source(drawn_classes),
     "drawn-crowd": Source(drawn_crowd),
-    "study": Source(own_study),
 }
 
 

@@ -11,10 +11,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from raters.comparison.cell import Cell, cells_of, result_of, why_empty
+from raters.comparison.cell import Cell, result_of, why_empty
 from raters.comparison.scores import SCORES, columns
 from raters.core.errors import RatersError
 from raters.io.rows import Row
+from raters_bench.cells import cells_of
 from raters_bench.spec import SCALES, Specification
 
 NOT_RUN = "not run yet"

@@ -2,30 +2,25 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
-from itertools import islice
-from pathlib import Path
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from raters.comparison.cell import Cell
+from raters.comparison.cell import ANNOTATORS, Cell
+from raters.comparison.scoring import train_and_score
 from raters.consensus.consensus import fuse
 from raters.core.arrays import Array, Ints, Labels
 from raters.core.classes import MISSING
-from raters.core.errors import RatersError
-from raters.evaluation.prediction import Prediction, most_likely
+from raters.evaluation.prediction import Prediction
 from raters.evaluation.result import Evaluation
 from raters.io.rows import Row
 from raters.learning.evaluation.runs import score_model
-from raters.learning.methods.base import Asked
 from raters.learning.methods.registry import METHODS
 from raters.learning.prediction.fuse_model import fuse_with
-from raters.learning.prediction.predict import predict_cases
 from raters.learning.training.model import Model
-from raters.metrics import CutTally, energy_distance, mean_dice, search_cuts
+from raters.metrics import mean_dice
 from raters.metrics.confusion import root_mean_square, squared_frobenius
 from raters.metrics.overlap import (
     all_iou_from_counts,
@@ -33,119 +28,36 @@ from raters.metrics.overlap import (
     soft_counts,
     soft_dice_from_counts,
 )
-from raters.planning.suggest import labelled_by
 from raters.study.case import Case
 from raters.study.study import Study
 from raters_bench.data import BenchData
-from raters_bench.spec import ANNOTATORS
 
 SAMPLES = 16
-SPREAD_CASES = 100
 
 
-def score_cell(cell: Cell, data: BenchData, beside: Path | None = None) -> Row:
+def score_cell(cell: Cell, data: BenchData) -> Row:
     """Train the method of a cell and return its scores by name.
 
     Args:
         cell: The cell.
         data: Its study.
-        beside: Where to keep what is predicted, for scores that compare cells.
     """
-    told = data.study.without_negatives()  # scores are of what pixels are
     if cell.method == ANNOTATORS:
-        return annotator_scores(told)
-    from raters.learning.training.fit import (
-        fit,  # seconds of imports, of which annotators need nothing
-    )
+        return annotator_scores(data.study.without_negatives())
 
-    test = told.select(split="test")
-    with warnings.catch_warnings():
-        # Lost dominance is part of what is measured; it is among the scores.
-        warnings.simplefilter("ignore")
-        options = {**cell.train, **cell.options, "seed": cell.seed}
-        model = fit(data.study, cell.method, progress=False, **options)
-        _choose_by_raters(model, told)
-        if cell.data["source"] == "study":
-            from raters.comparison.own_cell import score_own
+    def evaluate(model: Model, test: Study) -> tuple[Evaluation, Row]:
+        overlaps = Overlaps(len(test.classes))
+        options: dict[str, Any] = {"surfaces": False, "samples": SAMPLES, "seed": cell.seed}
+        if test.kind == "segmentation":
+            options["watch"] = overlaps.bands
+        evaluation = score_model(model, test, **options)
+        further_scores = _matrix_errors(cell, model, data)
+        further_scores |= overlaps.scores()
+        further_scores |= recurrence_scores(model, test)
+        further_scores |= fusion_scores(model, test)
+        return evaluation, further_scores
 
-            found, more = score_own(model, told, test, beside)
-        else:
-            overlaps = Overlaps(len(test.classes))
-            how: dict[str, Any] = {"surfaces": False, "samples": SAMPLES, "seed": cell.seed}
-            how |= {"watch": overlaps.bands} if test.kind == "segmentation" else {}
-            found = score_model(model, test, **how)
-            more = _matrix_errors(cell, model, data) | overlaps.scores()
-            more |= recurrence_scores(model, test) | fusion_scores(model, test)
-    scores = _of_evaluation(found, model) | more
-    if "ged" not in scores:
-        scores |= _spread_of_raters(model, test)
-    last = model.history[-1] if model.history else {}
-    return scores | {"epoch": model.best_epoch, "dominance": last.get("dominance")}
-
-
-def _choose_by_raters(model: Model, study: Study) -> None:
-    """Choose the best cut by the raters' masks of validation cases without references."""
-    if model.cuts is None or model.cuts.best is not None:
-        return
-    found = model.predict_proba(study.select(split="val"))
-    val = list(found) if len(study.classes) > 2 else found  # two classes need one pass only
-
-    def look(tallies: list[CutTally]) -> bool:
-        for case, truth in val:
-            for mask in case.labels:
-                if (mask != MISSING).any():
-                    for tally in tallies:
-                        tally.add(truth, reference=mask)
-        return True
-
-    [best] = search_cuts(len(study.classes), ["best"], look)
-    if best is not None:
-        model.cuts = replace(model.cuts, best=best)
-
-
-_MAIN = {
-    "score_best": "dice_best",
-    "score_area": "dice_area",
-    "joint": "likelihood",
-    "ece": "ece",
-    "as_rater": "as_rater",
-    "soft_dice": "soft_dice",
-    "ged": "ged",
-    "matched_dice": "matched_dice",
-}
-"""Scores of `raters.evaluate` by their names here."""
-
-
-def _of_evaluation(found: Evaluation, model: Model) -> Row:
-    main = "dice" if model.config.kind == "segmentation" else "accuracy"
-    names = {"score": main, **_MAIN}
-    scores = {ours: found.main[name] for name, ours in names.items() if name in found.main}
-    better = [r["log_likelihood_better"] for r in found.raters if "log_likelihood_better" in r]
-    if better:
-        scores["as_rater_better"] = float(np.mean(better))
-    cuts = {} if model.cuts is None else {"best": model.cuts.best, "area": model.cuts.area}
-    return scores | {
-        f"cut_{k}": cut.round(2).tolist() for k, cut in cuts.items() if cut is not None
-    }
-
-
-def _spread_of_raters(model: Model, test: Study) -> Row:
-    """Compare the raters' masks with those that the model draws 'as' each of them.
-
-    They stand for samples, as in pixel-cm's Table 3, where a method has none; on test cases that
-    several raters labelled, at most `SPREAD_CASES`.
-    """
-    known = tuple(name for name in test.raters if name in model.config.labelled)
-    if test.kind != "segmentation" or not known or "as_rater" not in model.method.answers:
-        return {}
-    several = (case for case in test.iter_cases() if labelled_by(case) > 1)
-    found = []
-    for case, said in predict_cases(model, islice(several, SPREAD_CASES), Asked(raters=known)):
-        if isinstance(said, RatersError):
-            raise said
-        masks = np.stack([most_likely(said.as_rater(name)) for name in known])
-        found.append(energy_distance(case.labels, masks, len(test.classes)))
-    return {"ged": float(np.mean(found))} if found else {}
+    return train_and_score(cell, data.study, evaluate)
 
 
 def _matrix_errors(cell: Cell, model: Model, data: BenchData) -> Row:

@@ -44,6 +44,7 @@ from typing import Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from raters.comparison.cell import slug
 from raters.comparison.scores import SCORES
 from raters.core.errors import RatersError, one_of, placed
 from raters.core.wording import expected_one_of
@@ -51,9 +52,6 @@ from raters.io.paths import read_text
 from raters.io.plain_yaml import read_plain_yaml
 
 SCALES = ("smoke", "laptop", "paper")
-ANNOTATORS = "annotators"
-"""The method of a row that trains nothing: the raters' own labels are scored."""
-
 FOLDER = Path(__file__).parent / "specs"
 T = TypeVar("T")
 Options = dict[str, Any]
@@ -378,13 +376,3 @@ def _is_view(path: Path) -> bool:
         return re.search(r"^cells:", read_text(path), re.MULTILINE) is not None
     except (OSError, UnicodeDecodeError):
         return False  # who reads it next says what is wrong
-
-
-def slug(text: str) -> str:
-    """Return a name as part of a file's name.
-
-    Example:
-        >>> slug("pixel-cm, paper's form"), slug("")
-        ('pixel-cm-paper-s-form', 'default')
-    """
-    return re.sub(r"[^a-z0-9.]+", "-", text.lower()).strip("-.") or "default"

@@ -1,22 +1,16 @@
-"""Studies that benchmarks hold in memory: drawn ones, and a user's own in folds.
-
-Folds go by group; each is held out once, and the split 'test' is left alone.
-"""
+"""Studies that benchmarks draw, and hold in memory."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from raters.core.errors import RatersError
-from raters.core.wording import many
 from raters.simulation import phantom_study, simulate
 from raters.study.case import Case
-from raters.study.cases import CaseIndex, assign_splits
-from raters.study.read import read as open_study
+from raters.study.cases import CaseIndex
 from raters.study.study import Study
 
 
@@ -135,58 +129,3 @@ def drawn_crowd(
     random = np.random.default_rng(seed + 4000)
     crowd = ",".join(f"hammer-spammer:{skill:.2f}" for skill in random.uniform(0.4, 0.9, workers))
     return simulate(study, crowd, assign=answers, seed=seed)
-
-
-def own_study(
-    _: object,
-    __: int,
-    read: Mapping[str, Any],
-    fold: int,
-    folds: int,
-    val_fraction: float = 0.15,
-    digest: str = "",  # noqa: ARG001
-) -> Study:
-    """Return a user's study with one fold as 'test'; the same for all seeds.
-
-    Args:
-        read: The arguments of `raters.read`.
-        fold: The fold that is held out, from 0.
-        folds: How many there are.
-        val_fraction: The share of the other cases that chooses the best epoch.
-        digest: Of what was read, so that results of another study are seen to be that.
-    """
-    return folded(without_test(open_study(**read)), fold, folds, val_fraction)
-
-
-def without_test(study: Study) -> Study:
-    """Leave out the cases of the split 'test': what chooses a method must not see them."""
-    return study.take(np.flatnonzero(study.index.splits != "test"))
-
-
-def folded(study: Study, fold: int, folds: int, val_fraction: float = 0.15) -> Study:
-    """Deal cases into folds by group; one is 'test', of the others a share is 'val'.
-
-    Raises:
-        RatersError: There are fewer groups than folds, or none is left to choose the epoch by.
-
-    Example:
-        >>> study = Study.from_arrays(labels=np.zeros((6, 2, 1, 1), int))
-        >>> [list(folded(study, fold, 3).index.splits) for fold in range(2)]
-        [['val', 'train', 'train', 'test', 'test', 'train'],
-         ['test', 'train', 'test', 'val', 'train', 'train']]
-    """
-    groups = study.index.groups
-    number = len(set(groups))
-    if number < max(folds, 3):
-        raise RatersError(
-            f"found {many(number, 'group')} for {many(folds, 'fold')}, expected at least "
-            f"{max(folds, 3)}: a group (patient) is in one fold only, and some choose the epoch",
-            kind="groups",
-        )
-    dealt = np.array(assign_splits(groups, dict.fromkeys(map(str, range(folds)), 1.0)))
-    splits = np.where(dealt == str(fold), "test", "").astype(object)
-    rest = splits == ""
-    splits[rest] = assign_splits(
-        groups[rest], {"train": 1 - val_fraction, "val": val_fraction}, seed=fold
-    )
-    return replace(study, index=replace(study.index, splits=splits))

@@ -275,8 +275,8 @@ def trend(order: ArrayLike, scores: ArrayLike, groups: ArrayLike, seed: int = 0)
     """Fit a line to scores by their rank in the order, and say how sure its slope is.
 
     Least squares of the score on `(rank - 1) / (n - 1)`: pauses do not count, readings of one day
-    share a rank. The interval is from resampling groups (`raters.metrics.GroupBootstrap`), each with
-    its places: cases of one patient are alike.
+    share a rank. The interval is from resampling groups (`raters.metrics.GroupBootstrap`), each
+    with its places: cases of one patient are alike.
 
     Args:
         order: When each reading was made, any numbers that rise; NaN where unknown.

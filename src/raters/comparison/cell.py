@@ -1,4 +1,4 @@
-"""A cell: one row of a benchmark in one setting with one seed, and the JSON file of its result.
+"""A cell: one method in one setting with one seed, and the JSON file of its result.
 
 Results are files of their own and no lines of a journal (`raters.io.results`), so that several
 processes and machines can write them side by side.
@@ -7,9 +7,10 @@ processes and machines can write them side by side.
 from __future__ import annotations
 
 import json
+import re
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import sha256
@@ -21,11 +22,22 @@ from raters.core.wording import first_difference
 from raters.io.paths import read_text, written_whole
 from raters.io.rows import Row, to_json
 from raters.learning.methods.registry import METHODS
-from raters_bench.data import Places, make_data
-from raters_bench.spec import ANNOTATORS, Specification, merged, slug
 
 FORMAT = "raters-bench-cell 1"
 """The number is raised when cells are computed in another way."""
+
+ANNOTATORS = "annotators"
+"""The method of a cell that trains nothing: the raters' own labels are scored."""
+
+
+def slug(text: str) -> str:
+    """Return a name as part of a file's name.
+
+    Example:
+        >>> slug("pixel-cm, paper's form"), slug("")
+        ('pixel-cm-paper-s-form', 'default')
+    """
+    return re.sub(r"[^a-z0-9.]+", "-", text.lower()).strip("-.") or "default"
 
 
 @dataclass(frozen=True)
@@ -75,41 +87,6 @@ class Cell:
         return found
 
 
-def cells_of(spec: Specification, scale: str, rows: tuple[str, ...] = ()) -> list[Cell]:
-    """List the cells of a benchmark; those that share a study are neighbours.
-
-    Rows without a method, or with one that raters does not have, have no cells.
-
-    Args:
-        spec: The benchmark.
-        scale: The name of a scale.
-        rows: Only these rows; by default all.
-    """
-    size = spec.scale(scale)
-    found = []
-    for setting in size.settings or tuple(spec.settings):
-        for position, seed in enumerate(size.seeds):
-            for name in rows or size.rows or tuple(spec.rows):
-                row = spec.rows[name]
-                elsewhere = row.settings is not None and setting not in row.settings
-                if elsewhere or position >= (row.seeds or len(size.seeds)) or why_empty(row.method):
-                    continue
-                found.append(
-                    Cell(
-                        benchmark=spec.cells or spec.name,
-                        scale=scale,
-                        setting=setting,
-                        row=name,
-                        seed=seed,
-                        method=str(row.method),
-                        options=row.options,
-                        matrices=row.matrices,
-                        **merged(spec, setting, scale),
-                    )
-                )
-    return found
-
-
 def why_empty(method: str | None) -> str:
     """Return why a row cannot have results: '' if it can.
 
@@ -137,26 +114,34 @@ def refuse_options(cells: list[Cell]) -> None:
             raise RatersError(f"{cell.benchmark}, row {cell.row!r}: {error}") from None
 
 
-def run_cell(cell: Cell, folder: Path, places: Places) -> Path:
+ScoreCell = Callable[[Cell, Path], Row]
+"""Trains and scores a cell; beside its result, at the path, it may keep what is predicted."""
+
+
+def run_cell(cell: Cell, folder: Path, score: ScoreCell) -> Path:
     """Train and score a cell, and write its result whole or not at all.
+
+    Args:
+        cell: The cell.
+        folder: The folder of results.
+        score: Trains and scores it.
+
+    Returns:
+        The path of the result.
 
     Example:
         >>> import tempfile
-        >>> cell = Cell("try", "smoke", "", "vote", 0, "vote", {}, {"source": "drawn-classes"},
-        ...     {"raters": "3xhammer-spammer:0.8"}, {"epochs": 2})
-        >>> path = run_cell(cell, Path(tempfile.mkdtemp()), {})
-        >>> sorted(read_result(path).scores)[:2]
-        ['accuracy', 'as_rater']
+        >>> cell = Cell("try", "smoke", "", "vote", 0, "vote", {}, {}, {}, {})
+        >>> path = run_cell(cell, Path(tempfile.mkdtemp()), lambda cell, _: {"accuracy": 0.5})
+        >>> read_result(path).scores
+        {'accuracy': 0.5}
     """
-    from raters_bench.scoring import score_cell
-
     reset_peak()
     started = time.perf_counter()
     used = time.process_time()
     path = cell.path(folder)
     path.parent.mkdir(parents=True, exist_ok=True)
-    data = make_data(cell.data, cell.raters, cell.seed, places)
-    scores = score_cell(cell, data, path.with_suffix(".npz"))
+    scores = score(cell, path.with_suffix(".npz"))
     content: Row = {
         "format": FORMAT,
         "cell": {k: getattr(cell, k) for k in ("benchmark", "scale", "setting", "row", "seed")},

@@ -17,9 +17,11 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
-from raters.comparison.cell import cells_of
-from raters.comparison.own_cell import BY_LABEL
+from raters.comparison.cell import refuse_options
+from raters.comparison.folds import folded, without_test
+from raters.comparison.own_cell import BY_LABEL, score_fold
 from raters.comparison.own_table import FILES, StudyComparison, compare_cells
+from raters.comparison.plan import Plan
 from raters.comparison.run import run_cells
 from raters.core.cluster import Tell
 from raters.core.errors import RatersError
@@ -31,12 +33,6 @@ from raters.learning.methods.registry import learning_method
 from raters.study.places import Inputs, is_path
 from raters.study.read import read
 from raters.study.study import Study
-from raters_bench.spec import Specification
-from raters_bench.studies import folded, without_test
-
-NAME = "own"
-SCALE = "laptop"
-"""The benchmark and its scale: results lie at FOLDER/own/laptop/."""
 
 DEFAULT_METHODS = {
     "segmentation": ("vote", "mean", "staple", "global-cm", "pixel-cm"),
@@ -84,25 +80,26 @@ def compare_study(
     """
     opened = study if isinstance(study, Study) else read(study)
     chosen = tuple(methods or DEFAULT_METHODS[opened.kind])
-    spec = own_specification(opened, chosen, seeds, folds, options)
+    plan = plan_comparison(opened, chosen, seeds, folds, options)
     place = Path(folder)
-    cells = cells_of(spec, SCALE)
+    cells = plan.cells()
     written = [cell.path(place).relative_to(place).as_posix() for cell in cells]
     Inputs.of(opened).refuse(place, [*written, *FILES])
-    run = run_cells(cells, place, {}, num_workers, scheduler, again, progress, tell)
-    found = compare_cells(spec, cells, place, opened, run)
+    refuse_options(cells)
+    run = run_cells(cells, place, score_fold, num_workers, scheduler, again, progress, tell)
+    found = compare_cells(plan, cells, place, opened, run)
     found.write(place)
     return found
 
 
-def own_specification(
+def plan_comparison(
     study: Study,
     methods: Sequence[str],
     seeds: Sequence[int] = (0, 1),
     folds: int = 3,
     options: dict[str, Any] | None = None,
-) -> Specification:
-    """Return the benchmark of a study: folds are its settings, methods its rows.
+) -> Plan:
+    """Plan the comparison of methods on a study.
 
     Raises:
         RatersError: As `compare_study`.
@@ -119,36 +116,31 @@ def own_specification(
     part = without_test(study)
     train = {"select": "likelihood", **(options or {})}
     refuse_study(part)
-    share = _share(train.get("val_fraction", 0.15))
-    folded(part, 0, folds, share)  # refuses too few groups
-    masks = study.kind == "segmentation"
+    val_fraction = _checked_fraction(train.get("val_fraction", 0.15))
+    folded(part, 0, folds, val_fraction)  # refuses too few groups
+
     scores = [*BY_LABEL, "stability"]
     if study.backend.holds()["reference"]:
-        scores.append("dice" if masks else "accuracy")
+        scores.append("dice" if study.kind == "segmentation" else "accuracy")
     data = {
         "source": "study",
         "read": _whole_paths(study.opened),
         "folds": folds,
-        "val_fraction": share,
+        "val_fraction": val_fraction,
         "digest": digest_of(part),
     }
-    each = {f"fold {k + 1} of {folds}": {"data": {"fold": k}} for k in range(folds)}
-    return Specification.model_validate(
-        {
-            "name": NAME,
-            "title": "Your own study, without truth",
-            "data": data,
-            "train": train,
-            "scores": scores,
-            "baseline": "vote" if "vote" in methods else methods[0],
-            "settings": each,
-            "rows": {method: {"method": method} for method in methods},
-            "scales": {SCALE: {"seeds": tuple(seeds)}},
-        }
+    return Plan(
+        methods=tuple(methods),
+        folds=tuple(f"fold {k + 1} of {folds}" for k in range(folds)),
+        seeds=tuple(seeds),
+        scores=tuple(scores),
+        baseline="vote" if "vote" in methods else methods[0],
+        data=data,
+        train=train,
     )
 
 
-def _share(given: Any) -> float:  # noqa: ANN401
+def _checked_fraction(given: Any) -> float:  # noqa: ANN401
     try:
         return float(given)
     except (TypeError, ValueError):

@@ -7,13 +7,17 @@ without matrices of its own gets counted ones (`counted_matrices`), from trainin
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 
 import numpy as np
 
+from raters.comparison.cell import Cell
+from raters.comparison.folds import folded, without_test
+from raters.comparison.scoring import train_and_score
 from raters.core.arrays import Array, Floats, Ints, Labels
 from raters.core.classes import MISSING
 from raters.core.errors import RatersError
@@ -23,18 +27,41 @@ from raters.evaluation.result import Evaluation
 from raters.fusion.columns import columns_of
 from raters.fusion.em import EMOptions, EMState, EStep, e_step, run_em
 from raters.io.paths import written_whole
-from raters.io.rows import Row
+from raters.io.rows import Row, to_json
 from raters.learning.evaluation.runs import score_model, shared_raters
 from raters.learning.training.model import Model
 from raters.metrics.calibration import LEAST, joint_log_likelihood, left_out_log_likelihoods
 from raters.metrics.cut import cut_labels
 from raters.metrics.overlap import mean_dice
 from raters.study.case import Case
+from raters.study.read import read
 from raters.study.study import Study
 
 BY_LABEL = ("likelihood", "left_out", "likelihood_counted", "left_out_counted")
 """Scores that are means over labels: with the matrices that a method learns, or counted ones if it
 learns none; and with counted ones for all methods alike, which compares their networks alone."""
+
+
+def score_fold(cell: Cell, beside: Path) -> Row:
+    """Train a method on all folds of a study but one, and score it on that one.
+
+    Args:
+        cell: The cell; its data say how the study is read, and which fold is held out.
+        beside: Where sums and predictions of each case are kept, to compare cells by.
+    """
+    study = _fold_of_study(to_json(cell.data))
+
+    def evaluate(model: Model, test: Study) -> tuple[Evaluation, Row]:
+        return score_own(model, study.without_negatives(), test, beside)
+
+    return train_and_score(cell, study, evaluate)
+
+
+@lru_cache(maxsize=2)  # cells that share a fold are neighbours
+def _fold_of_study(data: str) -> Study:
+    options = json.loads(data)
+    study = without_test(read(**options["read"]))
+    return folded(study, options["fold"], options["folds"], options["val_fraction"])
 
 
 def score_own(

@@ -11,16 +11,15 @@ import numpy as np
 
 from raters.comparison.cell import Cell, Result, result_of
 from raters.comparison.own_cell import BY_LABEL, Kept, agreement, read_kept
+from raters.comparison.plan import Plan
 from raters.comparison.run import BenchRun
-from raters.comparison.scores import SCORES, columns
+from raters.comparison.scores import SCORES, columns, signed
 from raters.core.arrays import Floats
 from raters.core.wording import many
 from raters.io.paths import written_whole
 from raters.io.rows import Row, known, to_markdown, write_csv, write_json
 from raters.metrics.bootstrap import GroupBootstrap, ratio
 from raters.study.study import Study
-from raters_bench.claims import signed
-from raters_bench.spec import Specification
 
 FILES = ("comparison.md", "comparison.csv", "comparison.json")
 """What is written of a comparison, beside its cells."""
@@ -118,35 +117,35 @@ class _Done:
 
 
 def compare_cells(
-    spec: Specification, cells: Sequence[Cell], folder: Path, study: Study, run: BenchRun
+    plan: Plan, cells: Sequence[Cell], folder: Path, study: Study, run: BenchRun
 ) -> StudyComparison:
     """Make the table of all cells that have a result.
 
     A method without a result in one of the folds has no scores: on other cases they would not be
     comparable.
     """
-    wanted = columns(spec.scores)
+    wanted = columns(plan.scores)
     done = []
     for cell in cells:
         result = result_of(cell, folder)
         if result is not None:
             done.append(_Done(cell, result, read_kept(cell.path(folder).with_suffix(".npz"))))
     rows = []
-    for name in spec.rows:
+    for name in plan.methods:
         own = [one for one in done if one.cell.row == name]
         of = sum(cell.row == name for cell in cells)
         row: Row = {"method": name, "cells": len(own), "cells_of": of}
-        if {one.cell.setting for one in own} == set(spec.settings):
+        if {one.cell.setting for one in own} == set(plan.folds):
             row |= _means(own, wanted)
             row["stability"] = _stability(own, len(study.classes))
         else:
             row["missing"] = "no result"
         rows.append(row)
-    _add_differences(rows, done, spec.baseline)
+    _add_differences(rows, done, plan.baseline)
     swapped = sorted({one.cell.row for one in done if one.lost_dominance})
-    notes = _notes(spec, study, run, swapped)
+    notes = _notes(plan, study, run, swapped)
     return StudyComparison(
-        rows, run, spec.baseline, wanted, notes, advice(rows, study.kind, swapped)
+        rows, run, plan.baseline, wanted, notes, advice(rows, study.kind, swapped)
     )
 
 
@@ -225,9 +224,9 @@ def _summed(done: Sequence[_Done]) -> tuple[dict[str, dict[str, Floats]], dict[s
     return means, groups
 
 
-def _notes(spec: Specification, study: Study, run: BenchRun, swapped: Sequence[str]) -> list[str]:
-    seeds = len(spec.scale("laptop").seeds)
-    folds = len(spec.settings)
+def _notes(plan: Plan, study: Study, run: BenchRun, swapped: Sequence[str]) -> list[str]:
+    seeds = len(plan.seeds)
+    folds = len(plan.folds)
     notes = [
         f"Held-out cases of {many(folds, 'fold')} by group, {many(seeds, 'seed')} (± standard "
         "deviation over seeds). Log-likelihoods are in nats per label, with the matrices that a "

@@ -1,4 +1,4 @@
-"""Runs the cells of a benchmark side by side; what is finished is skipped, what fails is named."""
+"""Runs cells side by side; what is finished is skipped, what fails is named."""
 
 from __future__ import annotations
 
@@ -18,14 +18,12 @@ from pathlib import Path
 from queue import SimpleQueue
 from threading import Lock, Thread, current_thread, main_thread
 
-from raters.comparison.cell import Cell, refuse_options, result_of, run_cell
+from raters.comparison.cell import Cell, ScoreCell, result_of, run_cell
 from raters.core.cluster import Tell, on_cluster
 from raters.core.errors import RatersError, enough_memory
 from raters.core.progress import track
 from raters.core.wording import many
 from raters.io.results import only_one
-from raters.io.rows import Row
-from raters_bench.data import Places, missing_data
 
 _NO_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
 
@@ -58,7 +56,7 @@ class BenchRun:
 def run_cells(
     cells: Sequence[Cell],
     folder: Path,
-    places: Places,
+    score: ScoreCell,
     num_workers: int | None = None,
     scheduler: str | None = None,
     again: bool = False,
@@ -70,7 +68,7 @@ def run_cells(
     Args:
         cells: The cells.
         folder: Where results are written.
-        places: Where data sets lie.
+        score: Trains and scores a cell; it is sent to other processes.
         num_workers: Processes, one thread each; by default one per core.
         scheduler: The address of a Dask scheduler whose workers do the work and see the same
             files; None works on this machine.
@@ -79,18 +77,14 @@ def run_cells(
         tell: Whom to tell what is happening.
 
     Raises:
-        RatersError: Data are missing, options are wrong, a result was edited or is of another
-            version, or another process works in the folder.
+        RatersError: A result was edited or is of another version, or another process works in the
+            folder.
     """
-    refuse_options(list(cells))
-    missing = missing_data((cell.data for cell in cells), places)
-    if missing:
-        raise RatersError("\n".join(map(str, missing)), kind=missing[0].kind)
     names = sorted({cell.benchmark for cell in cells})
     with _alone([folder / name for name in names]) as notes:
         left = [cell for cell in cells if not _is_done(cell, folder, again)]
         run = BenchRun(skipped=len(cells) - len(left), notes=notes)
-        work = partial(_outcome, folder=folder, places=places)
+        work = partial(_outcome, folder=folder, score=score)
         workers = min(num_workers or os.cpu_count() or 1, max(len(left), 1))
         done = _elsewhere(work, left, scheduler, tell) if scheduler else _here(work, left, workers)
         with _stoppable(), closing(track(done, len(left), "cells", progress)) as outcomes:
@@ -101,32 +95,6 @@ def run_cells(
                 if tell is not None:
                     tell(f"{number} of {many(len(left), 'cell')}: {outcome.cell.name}: {said}")
     return run
-
-
-def check_cells(
-    cells: list[Cell], folder: Path, places: Places
-) -> tuple[list[Row], list[RatersError]]:
-    """Check all that can be checked without training.
-
-    Returns:
-        A row for each cell, with its `state`: done, to run, or what is wrong with its result; and
-        what would fail.
-
-    Raises:
-        RatersError: An option that a method or the training does not take.
-    """
-    refuse_options(cells)
-    failures = missing_data((cell.data for cell in cells), places)
-    rows: list[Row] = []
-    for cell in cells:
-        try:
-            state = "done" if result_of(cell, folder) is not None else "to run"
-        except RatersError as error:
-            state = str(error.kind).replace("-", " ")
-            failures.append(error)
-        names = ("benchmark", "scale", "setting", "row", "seed", "method")
-        rows.append({**{k: getattr(cell, k) for k in names}, "state": state})
-    return rows, failures
 
 
 @contextmanager
@@ -164,14 +132,14 @@ def _is_done(cell: Cell, folder: Path, again: bool) -> bool:
         raise
 
 
-def _outcome(cell: Cell, folder: Path, places: Places) -> Outcome:
+def _outcome(cell: Cell, folder: Path, score: ScoreCell) -> Outcome:
     """Run a cell on one thread; what goes wrong is part of the outcome."""
     import torch
 
     torch.set_num_threads(1)
     try:
         with enough_memory(cell.name):
-            run_cell(cell, folder, places)
+            run_cell(cell, folder, score)
     except Exception as error:  # one cell must not stop the others
         if isinstance(error, OSError) and error.errno in _NO_DISK:
             raise  # nothing that comes will fare better

@@ -1,4 +1,4 @@
-"""What benchmarks score: names, titles, units, and which way is better."""
+"""What comparisons of methods score: names, titles, units, and which way is better."""
 
 from __future__ import annotations
 
@@ -64,3 +64,14 @@ def columns(scores: tuple[str, ...]) -> list[str]:
         ['dice', 'dice_best', 'dice_area', 'error']
     """
     return [name for score in scores for name in (score, *SCORES[score].cuts)]
+
+
+def signed(value: float, score: str) -> str:
+    """Return a difference with its sign; what is rounded to zero has none.
+
+    Example:
+        >>> signed(1.25, "error"), signed(-0.01, "dice")
+        ('+1.250', '0.0')
+    """
+    text = f"{value:+.{SCORES[score].digits}f}"
+    return text if float(text) else text[1:]

@@ -70,7 +70,7 @@ def one_of(known: Iterable[str], name: str, what: str) -> str:
     Example:
         >>> one_of(["vote", "staple"], "stapel", "the method")
         Traceback (most recent call last):
-        raters.core.errors.RatersError: found the method 'stapel', expected one of vote, staple; did ...
+        raters.core.errors.RatersError: found the method 'stapel', expected one of vote, ...
     """
     listed = list(known)
     if name not in listed:

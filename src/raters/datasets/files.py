@@ -206,7 +206,7 @@ def load_pickle(file: IO[bytes], source: str | Path) -> Any:  # noqa: ANN401
         {'a': array([0, 1, 2])}
         >>> load_pickle(io.BytesIO(pickle.dumps(print)), "x")
         Traceback (most recent call last):
-        raters.core.errors.RatersError: x: not read: found a call of builtins.print, expected numpy ...
+        raters.core.errors.RatersError: x: not read: found a call of builtins.print, ...
     """
     try:
         return _Unpickler(file, encoding="latin1").load()

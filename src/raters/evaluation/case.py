@@ -259,8 +259,8 @@ class CaseScores:
         """Return the mean square error of the matrices of a case; None if it is not known.
 
         The rows of the true class at each pixel are compared, classes weighing alike
-        (`raters.metrics.confusion.root_mean_square`). Only a study that still draws its raters knows their
-        matrices, not one that was written to files.
+        (`raters.metrics.confusion.root_mean_square`). Only a study that still draws its raters
+        knows their matrices, not one that was written to files.
         """
         study = self._of.study
         reference = self.case.reference

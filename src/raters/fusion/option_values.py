@@ -1,7 +1,8 @@
 """Which values an option of a fusion method can have, by the type that its function asks for.
 
 pydantic decides. Its errors name one thing that is wrong, which suits classes of options, where
-each field has a description (`raters.core.wording.worded`); here all that an option asks for is said.
+each field has a description (`raters.core.wording.worded`); here all that an option asks for is
+said.
 """
 
 from __future__ import annotations

@@ -262,7 +262,8 @@ def mean_sums(scores: ArrayLike) -> Floats:
 class GroupBootstrap:
     """Draws whole groups with replacement; every score is taken of the same draws.
 
-    With the same seed the draws are those of `raters.metrics.interval` (if all groups have a score).
+    With the same seed the draws are those of `raters.metrics.interval` (if all groups have a
+    score).
 
     Args:
         groups: The group of each case, for example its patient.

@@ -1,7 +1,7 @@
 """Cuts that were chosen for a model, at the raters' area and the best Dice, and those asked for.
 
-They are chosen on the held-out cases at the end of training (`raters.learning.prediction.find_cuts`) and
-kept beside the weights of the run, in `cuts.json`.
+They are chosen on the held-out cases at the end of training
+(`raters.learning.prediction.find_cuts`) and kept beside the weights of the run, in `cuts.json`.
 """
 
 from __future__ import annotations
@@ -148,7 +148,7 @@ def by_name(
         >>> by_name("ann=0.7, bbo=0.3", {"ann": 0, "bob": 1}, "rater", "weight")
         Traceback (most recent call last):
         ...
-        raters.core.errors.RatersError: found a weight of the rater 'bbo', expected one of ann, bob; ...
+        raters.core.errors.RatersError: found a weight of the rater 'bbo', expected one ...
     """
     parts = given.split(",") if isinstance(given, str) else [f"{k}={v}" for k, v in given.items()]
     found: dict[int, Any] = {}

@@ -45,7 +45,7 @@ def label_array(labels: ArrayLike, num_classes: int | None = None) -> Array:
         array([1, 0], dtype=int8)
         >>> label_array([0, 255], num_classes=2)
         Traceback (most recent call last):
-        raters.core.errors.RatersError: found label 255, expected -1 (MISSING) or a class from 0 to 1
+        raters.core.errors.RatersError: found label 255, expected -1 (MISSING) or a class ...
     """
     array = foreign.label_array(labels)
     if num_classes is not None and array.size:

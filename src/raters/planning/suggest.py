@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from raters.core.classes import MISSING
 from raters.core.errors import RatersError
 from raters.core.progress import track
 from raters.core.whole_numbers import at_least
@@ -24,7 +23,7 @@ from raters.learning.prediction.fuse_model import fuse_with
 from raters.learning.prediction.predict import predict_cases, starts_of
 from raters.learning.training.config import refuse_other_study
 from raters.learning.training.model import Model
-from raters.study.case import Case
+from raters.study.case import Case, labelled_by
 from raters.study.places import Inputs
 from raters.study.study import Study
 
@@ -236,13 +235,6 @@ def quarter(space: Sequence[int]) -> tuple[int, ...]:
         (64, 16, 8)
     """
     return tuple(min(n, max(_LEAST, n // 4)) for n in space)
-
-
-def labelled_by(case: Case) -> int:
-    """Return how many raters labelled a case, or a part of it."""
-    if case.kind == "classification":
-        return len(set(case.answers.rater.tolist()))
-    return sum(bool((mask != MISSING).any()) for mask in case.labels)
 
 
 def _place(row: Row) -> tuple[slice, ...]:

@@ -286,7 +286,7 @@ def checked(
         {'ann': 'positive'}
         >>> checked({"ann": "sketch"}, ["ann", "ben"])
         Traceback (most recent call last):
-        raters.core.errors.RatersError: found the annotation 'sketch' of rater 'ann', expected one of ...
+        raters.core.errors.RatersError: found the annotation 'sketch' of rater 'ann', ...
     """
     found: dict[str, Annotation] = {}
     for rater, name in given.items():
@@ -363,7 +363,7 @@ def refuse_no_box(labels: Labels, classes: Sequence[str]) -> None:
     Example:
         >>> refuse_no_box(np.array([[1, 1], [0, 1]]), ["background", "car"])
         Traceback (most recent call last):
-        raters.core.errors.RatersError: found 3 of 4 pixels of a box of 'car' filled (rows 0 to 1, ...
+        raters.core.errors.RatersError: found 3 of 4 pixels of a box of 'car' filled ...
     """
     from scipy.ndimage import find_objects, label
 

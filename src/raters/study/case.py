@@ -258,3 +258,10 @@ class Case:
                     self._refuse_other_grid(mask, *grid)
                 except RatersError as error:
                     yield error.at(case=self.id, rater=rater)
+
+
+def labelled_by(case: Case) -> int:
+    """Return how many raters labelled a case, or a part of it."""
+    if case.kind == "classification":
+        return len(set(case.answers.rater.tolist()))
+    return sum(bool((mask != MISSING).any()) for mask in case.labels)

@@ -162,7 +162,7 @@ def study_of(given: Any) -> Study:  # noqa: ANN401
         Study(segmentation, 2 cases, 3 raters, 2 classes)
         >>> study_of(3)
         Traceback (most recent call last):
-        raters.core.errors.RatersError: found int, expected a study, a pattern, a folder, a manifest, ...
+        raters.core.errors.RatersError: found int, expected a study, a pattern, a folder, ...
     """
     if isinstance(given, Study):
         return given

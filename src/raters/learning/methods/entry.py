@@ -126,7 +126,7 @@ class MethodEntry:
             >>> entry.refuse_study("mrnet", "classification", 3)
             Traceback (most recent call last):
             ...
-            raters.core.errors.RatersError: found class labels, expected masks: mrnet takes no others
+            raters.core.errors.RatersError: found class labels, expected masks: mrnet takes ...
         """
         if kind not in self.kinds:
             expected = " or ".join(LABELS_OF[k] for k in self.kinds)

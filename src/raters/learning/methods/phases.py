@@ -159,8 +159,8 @@ class Training(nn.Module):
         They come whole, as they are and in their order, in evaluation mode and without gradients.
         Images larger than the patch come in tiles without overlap: 'corner' says where each one
         starts, 'space' how large the image is; pixels outside of it are MISSING. Of several
-        processes each sees its part of the cases: `raters.learning.distributed.summed` adds up what they
-        count, `gathered` collects what they find.
+        processes each sees its part of the cases: `raters.learning.distributed.summed` adds up what
+        they count, `gathered` collects what they find.
         """
 
     def restart(self, epoch: int) -> Sequence[str]:  # noqa: ARG002

@@ -75,8 +75,8 @@ def predict_study(
     Args:
         model: The model.
         study: The cases; only their images are read.
-        folder: Where to write; `raters.learning.prediction.writing` says what is in it. Classes go into
-            one table, `predictions.csv`; so do matrices that never vary, `confusion.csv`.
+        folder: Where to write; `raters.learning.prediction.writing` says what is in it. Classes go
+            into one table, `predictions.csv`; so do matrices that never vary, `confusion.csv`.
         outputs: What to write beside the labels.
         overwrite: Predict all cases again.
         progress: Show a progress bar.

@@ -64,8 +64,8 @@ def extend(
         study: Cases that the new raters labelled, or what `raters.read` takes; splits count as in
             `raters.fit`.
         progress: As for `raters.fit`.
-        options: Those of `raters.learning.training.options.TrainingOptions`; by default those of the model,
-            but for what belongs to the machine that it was trained on.
+        options: Those of `raters.learning.training.options.TrainingOptions`; by default those of
+            the model, but for what belongs to the machine that it was trained on.
 
     Returns:
         A new model; `model` itself does not change.

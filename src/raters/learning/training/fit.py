@@ -56,9 +56,10 @@ def fit(
 
     Args:
         study: A study with images or features, or what `raters.read` takes.
-        method: A name of `raters.learning.methods.METHODS`, or its options (`raters.learning.methods.PixelOptions`);
-            by default 'pixel-cm', or that of the run. Or all options together, as
-            `raters.learning.training.options.checked_options` returns them.
+        method: A name of `raters.learning.methods.METHODS`, or its options
+            (`raters.learning.methods.PixelOptions`); by default 'pixel-cm', or that of the run. Or
+            all options together, as `raters.learning.training.options.checked_options` returns
+            them.
         progress: Show a progress bar; by default on a terminal. Or a function called with one line
             per epoch.
         folder: Where the run is written: options, splits, history, a checkpoint after each epoch,

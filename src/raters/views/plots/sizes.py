@@ -78,7 +78,8 @@ def volumes(
 def case_volumes(study: Study, class_name: str | None = None, progress: bool = False) -> Floats:
     """Return the volume that each rater drew in each case, `(cases, raters)`; NaN where unknown.
 
-    (`raters.assessment.agreement_findings.measured` has them too, beside all pairs, which takes longer.)
+    (`raters.assessment.agreement_findings.measured` has them too, beside all pairs, which takes
+    longer.)
 
     Example:
         >>> from raters.study.study import Study

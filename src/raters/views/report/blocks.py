@@ -26,7 +26,7 @@ TextKind = Literal["plain", "note", "warning"]
 
 @dataclass(frozen=True)
 class FigureBlock:
-    """A figure of `raters.views.plots`, drawn with `theme="light"`; the page makes it fit dark screens.
+    """A figure of `raters.views.plots` in `theme="light"`; the page makes it fit dark screens.
 
     Attributes:
         name: The name of its files: `figures/NAME.png` and `.svg`.

@@ -60,7 +60,7 @@ class MapLayer:
 
 @dataclass(frozen=True)
 class Plane:
-    """How a stack `(slices, rows, columns)` is cut; `raters.views.plots.pictures.View` of the stack.
+    """How a stack `(slices, rows, columns)` is cut: `raters.views.plots.pictures.View` of it.
 
     Attributes:
         name: 'axial', 'coronal', 'sagittal', or the axis where the orientation is unknown.
