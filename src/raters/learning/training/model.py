@@ -225,7 +225,7 @@ class Model:
             yield case, take(found)
 
     def cut(self, given: CutGiven) -> NDArray[np.float64]:
-        """Return the cut of each foreground class for `raters.metrics.cut_labels`, `(classes - 1,)`.
+        """Return the cut of each foreground class, `(classes - 1,)`, as `cut_labels` takes it.
 
         Args:
             given: A number; 'area' (where the predicted area of held-out cases is the raters' mean
