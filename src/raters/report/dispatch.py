@@ -187,7 +187,12 @@ def refuse_place(
         inputs = Inputs.run(source, *against) if of_run else Inputs.named(source)
     inputs = inputs.and_of(Inputs.of(study))
     inputs.refuse(out, ["report.html"])
-    for part in ("figures", "tables", *(["cases"] * all_cases), *(["sheets"] * sheets)):
+    parts = ["figures", "tables"]
+    if all_cases:
+        parts.append("cases")
+    if sheets:
+        parts.append("sheets")
+    for part in parts:
         inputs.refuse(Path(out) / part, stems=[part])
 
 

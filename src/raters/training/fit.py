@@ -135,7 +135,13 @@ def _cuts(model: Model, planned: Planned, progress: Progress) -> Cuts | None:
     if planned.config.kind != "segmentation" or not planned.config.training.writes:
         return None
     kept = len(planned.parts.held_out)
-    part, on = (planned.held_out, "held-out") if kept else (planned.train, "train")
+    if kept:
+        part = planned.held_out
+        on = "held-out"
+    else:
+        part = planned.train
+        on = "train"
+
     # The package `prediction` builds on this one.
     from raters.prediction.find_cuts import find_cuts
 
