@@ -42,8 +42,10 @@ ROOT = Path(__file__).resolve().parent.parent
 SOURCE = ROOT / "src" / "raters"
 ROOMS = ("confusion", "rater_models", "methods")
 
-LOSS, MATRICES = "tests/test_loss.py", "tests/test_rater_models.py"
-LIKELIHOOD, PAPERS = "tests/test_likelihood.py", "tests/test_paper_forms.py"
+LOSS = "tests/test_loss.py"
+MATRICES = "tests/test_rater_models.py"
+LIKELIHOOD = "tests/test_likelihood.py"
+PAPERS = "tests/test_paper_forms.py"
 METHODS = "tests/test_methods.py"
 TABLES = "tests/test_docs.py::test_tables_are_those_of_the_code"
 AXES = "tests/test_rater_axes.py"
@@ -489,7 +491,9 @@ class _Mistaken(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     """Imports one module with a mistake."""
 
     def __init__(self, name: str, path: Path, code: CodeType) -> None:
-        self.name, self.path, self.code = name, path, code
+        self.name = name
+        self.path = path
+        self.code = code
 
     def find_spec(self, fullname: str, *_: object) -> ModuleSpec | None:
         if fullname != self.name:
@@ -558,7 +562,8 @@ def _try(waiting: list[Mutant], rows: dict[str, Any], out: Path, most: float) ->
         if result != "survived":
             raise SystemExit(f"found that {note} fails without any mistake")
         _write(rows, {"key": "usual", "result": "usual", "seconds": seconds}, out)
-    limit, used = 2 * rows["usual"]["seconds"], 0.0
+    limit = 2 * rows["usual"]["seconds"]
+    used = 0.0
     for number, mutant in enumerate(waiting, 1):
         result, seconds, note = run(tests_of(mutant.path), mutant, limit)
         used += seconds

@@ -61,7 +61,9 @@ DICE: dict[str, Any] = {
     "scales": {"smoke": {"seeds": [0]}, "laptop": {"seeds": [0, 1, 2]}},
 }
 OURS = "pixel-cm, paper's form @ all"
-VOTE, MEAN, PIXEL = [0.70, 0.72, 0.71], [0.60, 0.61, 0.62], [0.80, 0.83, 0.81]
+VOTE = [0.70, 0.72, 0.71]
+MEAN = [0.60, 0.61, 0.62]
+PIXEL = [0.80, 0.83, 0.81]
 SCORES = {
     ("all", "vote"): {"dice": VOTE, "dice_best": [0.9, 0.9, 0.9], "error": [0.1, 0.1, 0.1]},
     ("all", "mean"): {"dice": MEAN},
@@ -92,7 +94,8 @@ class TestStatistics:
     @pytest.mark.parametrize("n", [2, 3, 7])
     def test_means_and_paired_intervals(self, n: int) -> None:
         random = np.random.default_rng(n)
-        a, b = random.normal(70, 5, n), random.normal(60, 5, n)
+        a = random.normal(70, 5, n)
+        b = random.normal(60, 5, n)
         one = summary(a.tolist())
         assert one is not None
         assert (one.mean, one.sd, one.n) == pytest.approx((a.mean(), a.std(ddof=1), n))
@@ -252,12 +255,10 @@ class TestClaims:
         claims = found.spec.claims
         answers = [answer_claim(claim, found).answer for claim in claims]
         assert answers == ["yes", "no", "not checked"]
-        yes, no, unclear, absent = (
-            "dice: vote @ all > 50",
-            "dice: vote @ all < 50",
-            "dice: vote @ one label > 40",
-            "dice: AGNet @ all > 50",
-        )
+        yes = "dice: vote @ all > 50"
+        no = "dice: vote @ all < 50"
+        unclear = "dice: vote @ one label > 40"
+        absent = "dice: AGNet @ all > 50"
         for checks, answer in (
             ([yes, unclear], "unclear"),
             ([yes, absent], "unclear"),
@@ -433,7 +434,9 @@ class TestTables:
             found.values["", row, "dice_best"] = {0: 74.0 + k}
         found.values["", "method2", "dice"] = {0: 73.0, 1: 73.48}  # the mean is 73.24
         first = first_screen(found)
-        best, about, matrix = plain(first.actions[0]), first.numbers[0].about, first.matrix
+        best = plain(first.actions[0])
+        about = first.numbers[0].about
+        matrix = first.matrix
         start = "method4 is best by Dice at 0.5: 73.3 (+13.3 to vote), but not clearly ahead of"
         assert best.startswith(
             f"{start} method2. At the best cut method11 has the highest Dice (86.0)."

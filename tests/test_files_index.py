@@ -192,7 +192,8 @@ def test_the_class_that_is_listed_last_wins(by_class: Path, order: list[str]) ->
 def test_classes_that_overlap_make_a_class_of_their_own(by_class: Path) -> None:
     study = read(by_class, "{rater}/{case}_{class}.png", overlap="combine")
     assert study.classes.names == ("background", "cup", "disc", "cup+disc")
-    disc, cup = square() > 0, square(corner=1) > 0
+    disc = square() > 0
+    cup = square(corner=1) > 0
     expected = np.select([disc & cup, disc, cup], [3, 2, 1], 0)
     assert (study["c1"].labels[0] == expected).all()
 

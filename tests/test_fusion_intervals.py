@@ -51,7 +51,8 @@ def plain_log_likelihood(labels: Array, prior: Array, confusion: Array) -> float
 
 def moved(state: EMState, ways: Directions, steps: Array) -> tuple[Array, Array]:
     """Move prior and matrices along directions."""
-    prior, confusion = state.prior[:, 0].copy(), state.confusion.copy()
+    prior = state.prior[:, 0].copy()
+    confusion = state.confusion.copy()
     for way, step in enumerate(steps):
         r, t, o, other = (x[way] for x in (ways.rater, ways.true, ways.grows, ways.falls))
         row = prior if r < 0 else confusion[r, t]
@@ -74,7 +75,8 @@ def test_information_is_the_curvature_of_the_likelihood() -> None:
         return plain_log_likelihood(labels, prior, matrices)
 
     chosen = [0, 1, 5, 9, 14, 18, 19]
-    unit, h = np.eye(len(found.directions)), 1e-4
+    unit = np.eye(len(found.directions))
+    h = 1e-4
     for i in chosen:
         slope = (value(h * unit[i]) - value(-h * unit[i])) / (2 * h)
         assert found.scores.sum(axis=0)[i] == pytest.approx(slope, rel=1e-3, abs=1e-3)
@@ -200,7 +202,8 @@ def covered(studies: list[list[dict[str, Any]]], share: float) -> dict[str, floa
     for rows in studies:
         for row in rows[1::2]:
             for m, name in enumerate(MEASURES):
-                low, high = row[f"{name}_low"], row[f"{name}_high"]
+                low = row[f"{name}_low"]
+                high = row[f"{name}_high"]
                 if low is not None:
                     hits[name].append(low <= truth[int(row["rater"]), m, 1] <= high)
     assert all(len(found) > 0.7 * 5 * len(studies) for found in hits.values())

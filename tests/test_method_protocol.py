@@ -114,7 +114,8 @@ class TestPass:
 
     def test_each_tile_is_seen_once_in_order(self, runs: Path) -> None:
         state = read_checkpoint(runs / "toy-em" / "checkpoints" / "last.ckpt")["raters"]["method"]
-        study, expected = masks(), []
+        study = masks()
+        expected = []
         for k, corner in product(range(8), product((0, 5), (0, 4))):
             tile = study[k].labels[:, corner[0] : corner[0] + 5, corner[1] : corner[1] + 4]
             expected.append([k, *corner, 8, 6, int((tile != -1).any(0).sum())])
@@ -187,7 +188,8 @@ class TestCasesOfAPass:
 
     @pytest.mark.parametrize("world", [2, 3, 9])
     def test_processes_share_the_cases(self, world: int, monkeypatch: pytest.MonkeyPatch) -> None:
-        seen, owners = [], dict[int, set[int]]()
+        seen = []
+        owners = dict[int, set[int]]()
         for rank in range(world):
             monkeypatch.setattr("raters.training.loader.processes", lambda r=rank: (r, world))
             for batch in shown(masks(), patch_size=(5, 4), batch_size=9):
@@ -221,7 +223,8 @@ class TestPhases:
                     method.network.load_state_dict(other.network.state_dict())
                 optimiser, schedule = adam(method.network.parameters(), 1)
             else:
-                optimiser, schedule = sgd, slower
+                optimiser = sgd
+                schedule = slower
             method.zero_grad()
             method.step(batch).loss.backward()
             optimiser.step()
@@ -292,7 +295,8 @@ class TestAnswers:
 
     def test_a_sample_depends_on_its_case_and_number_alone(self, runs: Path) -> None:
         method, images = self.method("toy-sampler", runs)
-        few, many = Asked(samples=2, seed=5), Asked(samples=4, seed=5)
+        few = Asked(samples=2, seed=5)
+        many = Asked(samples=4, seed=5)
         drawn = draw_latents(method, many, ["a", "b", "c"])
         assert torch.equal(draw_latents(method, few, ["b"])[1][0], drawn[1][1])
         assert len({tuple(z.tolist()) for part in drawn for z in part}) == 12
@@ -355,7 +359,8 @@ class TestModels:
         monkeypatch: pytest.MonkeyPatch,
     ) -> None:
         run: Run = partial(run_in_process, capsys, monkeypatch)
-        can, rater = TOYS[name].answers, masks().raters[2]
+        can = TOYS[name].answers
+        rater = masks().raters[2]
         asked = {
             "as_rater": ["--as-rater", rater],
             "confusion": ["--confusion"],

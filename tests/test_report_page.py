@@ -118,7 +118,8 @@ def rows(number: int) -> list[dict[str, Any]]:
 
 @pytest.fixture(scope="module")
 def example() -> report.Report:
-    flat, deep = drawn_study((16, 20), cases=3), drawn_study((16, 20, 9))
+    flat = drawn_study((16, 20), cases=3)
+    deep = drawn_study((16, 20, 9))
     figure = plots.confusion([[0.9, 0.1], [0.2, 0.8]], [EVIL, CLOSING])
     bars = Figure()
     bars.subplots().set_title(f"& {EVIL} $x$")
@@ -357,7 +358,8 @@ def test_browser_finds_no_fault(used: Visit) -> None:
 
 @needs_browser
 def test_browser_tables(used: Visit) -> None:
-    got, every = used.answer, rows(450)
+    got = used.answer
+    every = rows(450)
     assert got["cases"] == [row["case"] for row in every[:200]]
     assert got["count"] == "first 200 of 450 rows"
     values = sorted(row["dice"] for row in every if row["dice"] is not None)
@@ -383,7 +385,8 @@ def test_browser_shows_cases_with_odd_names(used: Visit) -> None:
 
 @needs_browser
 def test_browser_dark(used: Visit) -> None:
-    (light, page_light), (dark, page_dark) = used.answer["light"], used.answer["dark"]
+    light, page_light = used.answer["light"]
+    dark, page_dark = used.answer["dark"]
     assert light == page_light
     assert dark == page_dark
     assert light != dark

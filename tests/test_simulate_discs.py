@@ -110,7 +110,8 @@ def test_the_confusion_is_what_independent_draws_count() -> None:
 
 
 def test_each_case_is_drawn_by_itself() -> None:
-    few, other = disc_study(3, seed=1), disc_study(3, seed=2)
+    few = disc_study(3, seed=1)
+    other = disc_study(3, seed=2)
     assert few.cases == STUDY.cases[:3]
     for k in (2, 0):
         for part in ("image", "reference", "labels"):
