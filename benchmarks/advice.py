@@ -139,7 +139,12 @@ def _mask_rater(random: np.random.Generator) -> str:
     if random.random() < 0.3:
         return f"good:{random.uniform(0.3, 0.8):.2f}"
     kind = str(random.choice(OTHERS))
-    low, high = (0.2, 1.0) if kind == "blank" else (0.5, 2.5)
+    if kind == "blank":
+        low = 0.2
+        high = 1.0
+    else:
+        low = 0.5
+        high = 2.5
     return f"{kind}:{random.uniform(low, high):.2f}"
 
 

@@ -37,8 +37,10 @@ DATA = ("digits", "lesions", "band")
 
 def drawn(name: str, seed: int, places: dict[str, Path], masks: bool) -> Study:
     """Return a study with its drawings, of a sixth of the images with masks instead."""
-    plain = digit_masks(places, seed, noise=0.3, **SIZES) if name == "digits" else None
-    plain = plain or drawn_masks(None, seed, **SIZES)
+    if name == "digits":
+        plain = digit_masks(places, seed, noise=0.3, **SIZES)
+    else:
+        plain = drawn_masks(None, seed, **SIZES)
     study = simulate(plain, "positive,negative", seed=seed) if name != "band" else None
     images = []
     truth = []
@@ -116,7 +118,8 @@ def main() -> None:
                 for warm_up in WARM_UPS:
                     if (name, masks, seed, warm_up) in done:
                         continue
-                    study = study or drawn(name, seed, {"mnist": given.data / "mnist"}, masks)
+                    if study is None:
+                        study = drawn(name, seed, {"mnist": given.data / "mnist"}, masks)
                     row = {"data": name, "masks": masks, "seed": seed, "warm_up": warm_up}
                     row |= measured(study, seed, warm_up)
                     print(json.dumps(row), flush=True)

@@ -244,7 +244,8 @@ def main() -> None:
         found = [accuracies(*drawn(kind, first + k)[:2], methods) for k in range(given.tables)]
         right = np.array([r for r, _ in found])
         took = took + sum(t for _, t in found)
-        print(text := line(kind.name, right), flush=True)
+        text = line(kind.name, right)
+        print(text, flush=True)
         missed += "!" in text
     for name, folder in (pair.split("=", 1) for pair in given.data):
         study = open_dataset(name, folder)

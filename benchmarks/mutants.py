@@ -316,7 +316,10 @@ def _short(node: ast.AST) -> str:
 
 def sample(number: int, seed: int) -> list[Mutant]:
     """Draw mistakes from all that can be made."""
-    every = [m for room in ROOMS for path in _files(room) for m in every_mutant(path)]
+    every: list[Mutant] = []
+    for room in ROOMS:
+        for path in _files(room):
+            every += every_mutant(path)
     return random.Random(seed).sample(every, min(number, len(every)))
 
 
@@ -435,7 +438,7 @@ class _Plugin:
 
 
 def _put_in(mutant: Mutant) -> None:
-    """Return the functions of this process the code with the mistake, or import it anew."""
+    """Give the functions of this process the code with the mistake, or import it anew."""
     path = SOURCE / mutant.path
     whole = ast.parse(path.read_text())
     _changed(whole, mutant.place, mutant.kind)

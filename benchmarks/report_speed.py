@@ -68,7 +68,7 @@ def main() -> None:
     parser.add_argument("--cases", type=int, default=1000)
     parser.add_argument("--folder", default="")
     given = parser.parse_args()
-    folder = Path(given.folder or tempfile.mkdtemp())
+    folder = Path(given.folder if given.folder else tempfile.mkdtemp())
     options = draw(folder / "data", given.cases)
     kept = {**options, "raters": options["raters"].split(",")}
     study = raters.read(**kept)  # type: ignore[arg-type]

@@ -85,7 +85,9 @@ def test_only_pairs_of_two_raters_make_coincidences(seed: int) -> None:
         if len(own) < 2:
             continue
         shares.append(np.mean(given_shares, axis=0))
-        pairs = [np.outer(p, q) for p in given_shares for q in given_shares if p is not q]
+        pairs = []
+        for p in given_shares:
+            pairs += [np.outer(p, q) for q in given_shares if p is not q]
         coincidence += np.sum(pairs, axis=0) / (len(own) - 1)
         agreeing.append(np.mean([np.trace(pair) for pair in pairs]))
     total = coincidence.sum()

@@ -403,16 +403,18 @@ class TestTables:
     def test_the_first_screen_has_the_best_row_and_what_to_do(self, found: Collected) -> None:
         first = first_screen(found)
         score = found.spec.scores[0]
-        known = {
-            row: one.mean
-            for setting in found.settings
-            for row in found.rows_of(setting)
-            if (one := found.summary(setting, row, score)) is not None
-        }
+        known = {}
+        for setting in found.settings:
+            for row in found.rows_of(setting):
+                summary = found.summary(setting, row, score)
+                if summary is not None:
+                    known[row] = summary.mean
         assert max(known, key=lambda row: known[row]) in first.numbers[0].about
         assert len(first.actions) == 3 and all(first.actions)
         assert first.matrix is not None
-        shown = [v for row in first.matrix.values for v in row if v is not None]
+        shown: list[float] = []
+        for values in first.matrix.values:
+            shown += [value for value in values if value is not None]
         assert max(shown) == pytest.approx(max(known.values()))
         assert "What to do" in bench_page(found, "title")
 
@@ -483,12 +485,10 @@ class TestPlots:
         figure = plot.figure(found)
         dice = figure.axes[0]
         drawn = sorted(x for dots in dice.collections for x, _ in dots.get_offsets().tolist())
-        values = [
-            v
-            for (s, _, score), by in found.values.items()
-            if s == "all" and score != "error"
-            for v in by.values()
-        ]
+        values: list[float] = []
+        for (setting, _, score), by_seed in found.values.items():
+            if setting == "all" and score != "error":
+                values += by_seed.values()
         assert drawn == pytest.approx(sorted(values))
         hollow = [line for line in dice.lines if line.get_marker() == "D"]
         assert sorted(line.get_xdata()[0] for line in hollow) == [60, 62.89, 70.5, 82.92, 99]

@@ -82,11 +82,11 @@ def test_best_cuts_of_several_classes_go_together(classes: int) -> None:
     random = np.random.default_rng(classes)
     masks = [random.integers(0, classes, 80) for _ in range(3)]
     masks[0][:9] = -1
-    cases = [
-        (found := softmax(classes, 80, seed=k) + 0.3 * (np.arange(classes)[:, None] == mask))
-        / found.sum(axis=0)
-        for k, mask in enumerate(masks)
-    ]
+    cases = []
+    for k, mask in enumerate(masks):
+        is_class = np.arange(classes)[:, None] == mask
+        weights = softmax(classes, 80, seed=k) + 0.3 * is_class
+        cases.append(weights / weights.sum(axis=0))
     chosen = best_cut(cases, masks)
     value = _mean_dice(cases, masks, chosen)
     assert value >= _mean_dice(cases, masks, np.full(classes - 1, 0.5))

@@ -507,7 +507,8 @@ def test_it_warns_of_cases_and_groups_that_were_trained_on(runs: dict[str, Path]
         found = evaluate(runs["vote"], study)
     assert any("10 of 60 cases chose the epoch" in note for note in found.notes)
     other = replace(study, index=replace(study.index, groups=np.array(["g0"] * 60, object)))
-    texts = warnings_of(choose_split(other, "test", [seen := Seen.by_run(runs["vote"])]), seen)
+    seen = Seen.by_run(runs["vote"])
+    texts = warnings_of(choose_split(other, "test", [seen]), seen)
     assert texts == ["20 cases of groups (patients) that were trained on"]
 
 

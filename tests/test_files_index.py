@@ -64,12 +64,11 @@ def test_cases_and_raters_are_the_sets_of_their_names(
     index = index_patterns(Pattern(f"{root}/{{case}}_{{rater}}.png"), None, None)
     assert index.ids == [str(k) for k in sorted({case for _, case in pairs})]
     assert index.raters == sorted({rater for rater, _ in pairs})
-    files = {
-        (rater, int(case))
-        for case, found in zip(index.ids, index.files, strict=True)
-        for rater, by_class in found.masks.items()
-        if by_class[""] == root / f"{case}_{rater}.png"
-    }
+    files = set()
+    for case, files_of_case in zip(index.ids, index.files, strict=True):
+        for rater, by_class in files_of_case.masks.items():
+            if by_class[""] == root / f"{case}_{rater}.png":
+                files.add((rater, int(case)))
     assert files == pairs
 
 

@@ -47,7 +47,10 @@ def test_volumes_as_their_files_are_read(tmp_path: Path, make: Any) -> None:
     for name, one in (("ann/c", masks[0]), ("bob/c", masks[1]), ("images/c", image)):
         path = tmp_path / f"{name}.{'nrrd' if make is itk_volume else 'nii'}"
         path.parent.mkdir()
-        sitk.WriteImage(one, str(path)) if make is itk_volume else nibabel.save(one, path)
+        if make is itk_volume:
+            sitk.WriteImage(one, str(path))
+        else:
+            nibabel.save(one, path)
     suffix = path.suffix
     images = f"{tmp_path}/images/{{case}}{suffix}"
     expected = raters.read(f"{tmp_path}/{{rater}}/{{case}}{suffix}", images=images)["c"]

@@ -211,7 +211,10 @@ def test_png_of_all_kinds_of_samples_interlaced_or_not(
     values = np.random.default_rng(colour).integers(0, 255, (9, 11, *samples), np.uint8)
     passes = [values[y::dy, x::dx] for y, x, dy, dx in ADAM7]
     write_png(tmp_path / "a.png", list(values), colour=colour, interlaced=False)
-    rows = [row for part in passes for row in part if part.size]
+    rows = []
+    for part in passes:
+        if part.size:
+            rows += list(part)
     write_png(tmp_path / "b.png", rows, colour=colour, interlaced=True)
     for name in ("a.png", "b.png"):
         image = formats.read_image(tmp_path / name)

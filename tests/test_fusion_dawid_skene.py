@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import partial
-from itertools import pairwise
+from itertools import pairwise, product
 from typing import Any
 
 import numpy as np
@@ -126,7 +126,7 @@ def slow_em(
     for _ in range(iterations):
         seen = [i for i in range(tasks) if of_task[i]]
         prior = [sum(w[i, t] for i in seen) / len(seen) for t in range(classes)]
-        n = {(r, t, o): 0.0 for r in range(raters) for t in range(classes) for o in range(classes)}
+        n = dict.fromkeys(product(range(raters), range(classes), range(classes)), 0.0)
         for i, r, o in answers:
             for t in range(classes):
                 n[r, t, o] += w[i, t]

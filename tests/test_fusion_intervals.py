@@ -141,7 +141,8 @@ def test_intervals_are_wilsons_with_students_quantiles() -> None:
 def shown(study: Study, method: str, **options: Any) -> set[bool]:
     """Return whether rows have standard errors and intervals."""
     rows = raters.fuse(study, method, **options).rows
-    return {row[f"{m}{e}"] is not None for row in rows for m in MEASURES for e in ("_se", "_low")}
+    columns = [f"{measure}{ending}" for measure in MEASURES for ending in ("_se", "_low")]
+    return {row[column] is not None for row in rows for column in columns}
 
 
 def test_no_interval_comes_from_another_model() -> None:

@@ -20,7 +20,13 @@ from raters.study.study import Study
 LABELS_ALONE = {name: m for name, m in METHODS.items() if not m.images}
 """Those that look at images have tests of their own."""
 
-EACH = [(name, kind) for name, m in LABELS_ALONE.items() for kind in KINDS if kind in m.kinds]
+
+def kinds_of(name: str) -> list[str]:
+    """Return the kinds of studies that a method takes, in the order of `KINDS`."""
+    return [kind for kind in KINDS if kind in LABELS_ALONE[name].kinds]
+
+
+EACH = [(name, kind) for name in LABELS_ALONE for kind in kinds_of(name)]
 
 
 @pytest.fixture

@@ -304,7 +304,8 @@ def test_equation_4_of_pixel_cm() -> None:
     total = torch.zeros((), dtype=torch.float64)
     seen = 0
     for n, r, x in itertools.product(*map(range, labels.shape)):
-        if (label := int(labels[n, r, x])) != MISSING:
+        label = int(labels[n, r, x])
+        if label != MISSING:
             a = theirs[n, r, :, :, x]
             total = total - (a @ logits[n, :, x].softmax(0)).log()[label] + scale * a.trace()
             seen += 1

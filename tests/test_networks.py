@@ -26,12 +26,10 @@ from raters.networks import (
 from raters.networks.backbones import PatchCNN
 from raters.rater_models.start import pointwise
 
-CASES = [
-    (name, spatial_dims, norm)
-    for name, kind in NETWORKS.items()
-    for spatial_dims in kind.spatial_dims
-    for norm in ("instance", "group", "none")
-]
+CASES = []
+for name, kind in NETWORKS.items():
+    CASES += list(itertools.product([name], kind.spatial_dims, ("instance", "group", "none")))
+
 SIZES = {0: (), 2: (20, 13), 3: (9, 5, 7)}
 
 

@@ -108,7 +108,8 @@ def test_bayes_by_loops_where_matrices_vary_and_labels_miss() -> None:
         for b, *x in np.ndindex(B, *SPACE):
             p = np.ones(L) if prior is None else truth[(b, slice(None), *x)].numpy().copy()
             for m in range(R):
-                if (o := given[(b, m, *x)]) >= 0:
+                o = given[(b, m, *x)]
+                if o >= 0:
                     p *= matrices[(b, m, slice(None), o, *x)]
             np.testing.assert_allclose(fused[(b, slice(None), *x)], p / p.sum(), rtol=1e-6)
 
@@ -192,7 +193,10 @@ def test_overlapping_structures_are_fused_each_by_itself(by: Any) -> None:
     labels = torch.from_numpy(rng.integers(-1, 2, (B, R, 2, *SPACE)))  # disc and cup
     front = (B, R, 2, 2, 2) if by == "bayes" else (B, R, 2, 2)
     given = torch.from_numpy(rng.random((*front, *SPACE)))
-    given, fuse = (given.log_softmax(4), c.bayes) if by == "bayes" else (given, c.weights)
+    fuse: Any = c.weights
+    if by == "bayes":
+        given = given.log_softmax(4)
+        fuse = c.bayes
     found = c.by_layer(fuse, given, labels)
     for k in range(2):
         torch.testing.assert_close(found[:, k], fuse(given[:, :, k], labels[:, :, k])[:, 1])
@@ -712,7 +716,8 @@ def test_by_shuffles_alone_the_best_epoch_does_not_depend_on_whose_a_head_is(by:
     labels = batch["labels"].numpy()
     total = 0.0
     for b, m, *x in np.ndindex(*labels.shape):
-        if (o := labels[(b, m, *x)]) >= 0:
+        o = labels[(b, m, *x)]
+        if o >= 0:
             total -= np.log(said[(b, o, *x)])
     assert float(found.loss.detach()) == pytest.approx(total, rel=1e-4)
     assert int(found.count) == (labels >= 0).sum()

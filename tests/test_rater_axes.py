@@ -140,17 +140,18 @@ def test_a_run_reports_what_each_rater_said(run: Path, tmp_path: Path, every: bo
 
 def flat(rows: list[Row]) -> list[dict[str, Any]]:
     """Make rows comparable: numbers nearly so, and answers in any order."""
-    return [
-        {
-            name: pytest.approx(v, nan_ok=True)
-            if isinstance(v, float)
-            else sorted(v.split(", "))
-            if name == "answers"
-            else v
-            for name, v in row.items()
-        }
-        for row in rows
-    ]
+    comparable_rows = []
+    for row in rows:
+        cells: dict[str, Any] = {}
+        for name, value in row.items():
+            if isinstance(value, float):
+                cells[name] = pytest.approx(value, nan_ok=True)
+            elif name == "answers":
+                cells[name] = sorted(value.split(", "))
+            else:
+                cells[name] = value
+        comparable_rows.append(cells)
+    return comparable_rows
 
 
 def comparable(rows: list[Row]) -> list[dict[str, Any]]:

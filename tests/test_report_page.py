@@ -68,10 +68,15 @@ def filled(path: str, shape: Sequence[int]) -> NDArray[np.bool_]:
     crossings = np.zeros((shape[0], shape[1] + 1), int)
     for part in re.findall(r"M([^Mz]*)z", path):
         first, *steps = re.findall(r"^\d+ \d+|[hv]-?\d+", part)
-        x0, y0 = x, y = [int(n) for n in first.split()]
+        x0, y0 = (int(n) for n in first.split())
+        x = x0
+        y = y0
         corners = []
         for step in steps:
-            x, y = (x + int(step[1:]), y) if step[0] == "h" else (x, y + int(step[1:]))
+            if step[0] == "h":
+                x += int(step[1:])
+            else:
+                y += int(step[1:])
             corners.append((x, y))
         here = (x0, y0)
         for there in [*corners, (x0, y0)]:
@@ -164,7 +169,8 @@ def test_names_never_become_tags(page: str) -> None:
     assert kinds.count(None) == 1
     assert set(kinds) == {None, "application/json"}
     assert "img" not in {tag for tag, _ in read.tags}
-    assert [name for _, attributes in read.tags for name in attributes if name[:2] == "on"] == []
+    names = [name for _, attributes in read.tags for name in attributes]
+    assert [name for name in names if name[:2] == "on"] == []
     for text in (EVIL, EVIL_CASE, "alert(1)>", CLOSING):
         assert text not in page
     assert "&lt;script&gt;alert(1)&lt;/script&gt;" in page
@@ -223,7 +229,8 @@ def test_names_in_figures_open_cases_and_raters() -> None:
     found = Reader(inline_svg(svg, "f-", {"ann b", "<c>"})).tags
     links = [attributes["href"] for tag, attributes in found if tag == "a"]
     assert sorted(links) == 2 * ["#rater=%3Cc%3E"] + 2 * ["#rater=ann%20b"]
-    assert not any("consensus" in value for _, own in found for value in own.values() if value)
+    for _, attributes in found:
+        assert not any("consensus" in value for value in attributes.values() if value)
 
 
 def test_many_marks_become_a_picture() -> None:

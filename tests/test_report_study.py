@@ -298,7 +298,8 @@ def test_a_rater_who_is_called_consensus_keeps_the_own_outline(tmp_path: Path) -
     study = drawn_study({"ann": 0.0, "consensus": 3.0, "reference": -3.0}, cases=1)
     write_consensus(raters.fuse(study, "vote"), tmp_path / "fused")
     made = make_report(tmp_path / "fused", study)
-    (viewer,) = [b for s in made.sections for b in s.blocks if isinstance(b, ViewerBlock)]
+    blocks = [block for part in made.sections for block in part.blocks]
+    (viewer,) = [block for block in blocks if isinstance(block, ViewerBlock)]
     drawn = said_by(viewer.cases[0])
     assert (drawn["consensus (not the rater)"] == drawn["ann"]).all()
     assert (drawn["consensus"] != drawn["ann"]).any()

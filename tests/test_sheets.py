@@ -50,8 +50,11 @@ def discs(
     truth = []
     for k in range(cases):
         radius = rng.uniform(8, 11)
-        own = [more + 5 * k / cases * (name == drifts) for name, more in names.items()]
-        labels.append([disc(radius + more + rng.normal(0, 0.3)) for more in own])
+        masks = []
+        for name, more in names.items():
+            drift = 5 * k / cases if name == drifts else 0.0
+            masks.append(disc(radius + (more + drift) + rng.normal(0, 0.3)))
+        labels.append(masks)
         truth.append(disc(radius))
     return Study.from_arrays(
         labels=np.array(labels),

@@ -571,7 +571,8 @@ def test_sampler_gives_each_item_once_in_an_order_of_its_own() -> None:
         sampler.set_epoch(epoch)
         batches = list(sampler)
         assert [len(batch) for batch in batches] == [8] * 6 + [2]
-        orders.append([k for batch in batches for k in batch if k is not None])
+        items = [k for batch in batches for k in batch]
+        orders.append([k for k in items if k is not None])
         assert sorted(orders[-1]) == list(range(50))
     assert orders[0] == orders[2] != orders[1]
     assert list(sampler) != list(EpochSampler(50, 8, seed=3))

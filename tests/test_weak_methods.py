@@ -451,13 +451,11 @@ def test_the_loss_of_cycle_mix_is_that_of_a_loop() -> None:
                 target[b, labels[source, y, x], y, x] = 1
     other = method.network.log_truth(torch.from_numpy(mixed)[:, None]).detach().numpy()
     places = np.argwhere(target.sum(1) > 0)
-    beside = np.mean(
-        [
-            -weights[t] * other[b, t, y, x]
-            for b, y, x in places
-            for t in [target[b, :, y, x].argmax()]
-        ]
-    )
+    losses = []
+    for b, y, x in places:
+        t = target[b, :, y, x].argmax()
+        losses.append(-weights[t] * other[b, t, y, x])
+    beside = np.mean(losses)
 
     def far(one: Array, two: Array) -> float:
         return 1 - float(one @ two / (np.linalg.norm(one) * np.linalg.norm(two)))
