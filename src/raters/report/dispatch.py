@@ -216,8 +216,11 @@ def make_report(
     if isinstance(source, Study) or kind == "study":
         from raters.report.study import study_report
 
-        given = source if isinstance(source, Study) else (study or read(source))
-        return study_report(given, title_of(source), cases_shown, progress)
+        if isinstance(source, Study):
+            study = source
+        elif not study:
+            study = read(source)
+        return study_report(study, title_of(source), cases_shown, progress)
     if study is None and not why_not:
         study, why_not = study_of(source)
     name = "" if study is None else title_of(study)

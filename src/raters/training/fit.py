@@ -101,7 +101,8 @@ def fit(
             Inputs.of(study).refuse(path, RUN_FILES)
         earlier = earlier_run(path, resume or not writer) if path else None
         if earlier is None or path is None:
-            checked = checked or checked_options(method or DEFAULT_METHOD, options)
+            if checked is None:
+                checked = checked_options(method or DEFAULT_METHOD, options)
             planned = plan_training(study, checked)
         else:
             planned = plan_again(study, method, options, earlier, path)
