@@ -62,8 +62,12 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 Row = dict[str, Any]
 
-STUDIES, FOLDS, BLOCKS = 40, 2, 10
-TUNED, TESTED, TASKS = 30, 60, 1000
+STUDIES = 40
+FOLDS = 2
+BLOCKS = 10
+TUNED = 30
+TESTED = 60
+TASKS = 1000
 METHODS = {
     "masks": ("vote", "mean", "staple", "global-cm", "pixel-cm"),
     "classes": ("vote", "mean", "dawid-skene", "global-cm", "pixel-cm"),
@@ -113,7 +117,8 @@ def draw_masks(seed: int, random: np.random.Generator) -> Drawn:
     from raters.study.study import Study
 
     what = str(random.choice(["lesions", "disc-cup", "vessels"]))
-    side, images = int(random.choice([32, 40, 48])), int(random.integers(60, 151))
+    side = int(random.choice([32, 40, 48]))
+    images = int(random.integers(60, 151))
     raters = ",".join(_mask_rater(random) for _ in range(random.integers(3, 7)))
     assign = "all" if random.random() < 0.5 else "one"
     whole = phantom_study(what, images + TUNED + TESTED, (side, side), seed)
@@ -134,7 +139,12 @@ def _mask_rater(random: np.random.Generator) -> str:
     if random.random() < 0.3:
         return f"good:{random.uniform(0.3, 0.8):.2f}"
     kind = str(random.choice(OTHERS))
-    low, high = (0.2, 1.0) if kind == "blank" else (0.5, 2.5)
+    if kind == "blank":
+        low = 0.2
+        high = 1.0
+    else:
+        low = 0.5
+        high = 2.5
     return f"{kind}:{random.uniform(low, high):.2f}"
 
 
@@ -142,8 +152,10 @@ def draw_classes(random: np.random.Generator) -> Drawn:
     """Draw a study of class labels."""
     from raters.study.study import Study
 
-    classes, tasks = int(random.integers(2, 7)), int(random.integers(200, 601))
-    spread, number = random.uniform(0.4, 1.2), int(random.integers(3, 16))
+    classes = int(random.integers(2, 7))
+    tasks = int(random.integers(200, 601))
+    spread = random.uniform(0.4, 1.2)
+    number = int(random.integers(3, 16))
     truth = random.integers(0, classes, tasks + TASKS)
     centres = random.normal(0, spread, (classes, 16))
     features = (centres[truth] + random.normal(0, 1, (len(truth), 16))).astype(np.float32)
@@ -412,12 +424,14 @@ def run_all(out: Path, studies: Sequence[int], stop: Callable[[], bool]) -> None
     import torch
 
     torch.set_num_threads(1)
-    now, drawn = -1, None
+    now = -1
+    drawn = None
     for seed, fold, method in list(missing(read_rows(out), studies)):
         if stop():
             return
         if now != seed:
-            now, drawn = seed, draw(seed)
+            now = seed
+            drawn = draw(seed)
         assert drawn is not None
         row = run_one(drawn, seed, fold, method)
         with out.open("a", encoding="utf-8") as file:

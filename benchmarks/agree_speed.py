@@ -23,7 +23,9 @@ from sklearn.metrics import cohen_kappa_score
 import raters
 from raters.study.study import Study
 
-SIZE, RATERS, PLAIN_CASES = 256, 5, 10
+SIZE = 256
+RATERS = 5
+PLAIN_CASES = 10
 
 
 def draw(cases: int) -> np.ndarray:
@@ -32,7 +34,8 @@ def draw(cases: int) -> np.ndarray:
     rows, columns = np.mgrid[:SIZE, :SIZE].astype(np.int16)
     labels = np.zeros((cases, RATERS, SIZE, SIZE), np.int8)
     for k in range(cases):
-        centre, radius = random.uniform(80, 176, 2), random.uniform(20, 60)
+        centre = random.uniform(80, 176, 2)
+        radius = random.uniform(20, 60)
         for r in range(RATERS):
             row, column = centre + random.normal(0, 3, 2)
             labels[k, r] = np.hypot(rows - row, columns - column) < radius + random.normal(0, 3)

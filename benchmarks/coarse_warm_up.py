@@ -37,10 +37,15 @@ DATA = ("digits", "lesions", "band")
 
 def drawn(name: str, seed: int, places: dict[str, Path], masks: bool) -> Study:
     """Return a study with its drawings, of a sixth of the images with masks instead."""
-    plain = digit_masks(places, seed, noise=0.3, **SIZES) if name == "digits" else None
-    plain = plain or drawn_masks(None, seed, **SIZES)
+    if name == "digits":
+        plain = digit_masks(places, seed, noise=0.3, **SIZES)
+    else:
+        plain = drawn_masks(None, seed, **SIZES)
     study = simulate(plain, "positive,negative", seed=seed) if name != "band" else None
-    images, truth, labels, splits = [], [], [], []
+    images = []
+    truth = []
+    labels = []
+    splits = []
     for number, case in enumerate(plain.iter_cases()):
         mask = np.asarray(case.reference)
         if study is None:
@@ -52,7 +57,8 @@ def drawn(name: str, seed: int, places: dict[str, Path], masks: bool) -> Study:
             pair = np.stack([said[0], np.where(said[1] < 0, -1, 1 - said[1])])
         own = np.full((1, *mask.shape), -1)
         if masks and number % 6 == 0:
-            pair, own = np.full_like(pair, -1), mask[np.newaxis]
+            pair = np.full_like(pair, -1)
+            own = mask[np.newaxis]
         images.append(case.image)
         truth.append(mask)
         labels.append(np.concatenate([pair, own]) if masks else pair)
@@ -73,7 +79,9 @@ def measured(study: Study, seed: int, warm_up: float) -> dict[str, float]:
     """Train with one warm-up, and score what is found."""
     how = {**TRAIN, "select": "likelihood", "seed": seed, "progress": False}
     model = raters.fit(study, "coarse", **how, warm_up=warm_up)
-    counts, found, dice = np.zeros((2, 2, 2)), np.zeros((2, 2, 2)), []
+    counts = np.zeros((2, 2, 2))
+    found = np.zeros((2, 2, 2))
+    dice = []
     for case in study.iter_cases():
         if case.split != "test":
             continue
@@ -110,7 +118,8 @@ def main() -> None:
                 for warm_up in WARM_UPS:
                     if (name, masks, seed, warm_up) in done:
                         continue
-                    study = study or drawn(name, seed, {"mnist": given.data / "mnist"}, masks)
+                    if study is None:
+                        study = drawn(name, seed, {"mnist": given.data / "mnist"}, masks)
                     row = {"data": name, "masks": masks, "seed": seed, "warm_up": warm_up}
                     row |= measured(study, seed, warm_up)
                     print(json.dumps(row), flush=True)

@@ -45,7 +45,8 @@ def spammers(rng: Random, raters: int, classes: int, share: float, right: float)
 
 def repeaters(rng: Random, raters: int, classes: int, share: float, right: float) -> Floats:
     """Some workers know, the others always say the same."""
-    found, spam = evenly(np.full(raters, right), classes), rng.random(raters) < share
+    found = evenly(np.full(raters, right), classes)
+    spam = rng.random(raters) < share
     found[spam] = np.eye(classes)[rng.integers(classes, size=spam.sum())][:, None]
     return found
 
@@ -58,7 +59,8 @@ def adversaries(rng: Random, raters: int, classes: int, share: float, right: flo
 
 def flippers(rng: Random, raters: int, classes: int, right: float, share: float) -> Floats:
     """Some workers take one class, each of their own choice, for its neighbour."""
-    found, same = evenly(np.full(raters, right), classes), np.eye(classes)
+    found = evenly(np.full(raters, right), classes)
+    same = np.eye(classes)
     for r in np.flatnonzero(rng.random(raters) < share):
         t = rng.integers(classes)
         found[r, t] = 0.35 * same[t] + 0.65 * same[t - 1]
@@ -133,7 +135,8 @@ class Kind:
 MISS = np.array([[0.95, 0.05], [0.55, 0.45]])
 TAKE = np.array([[0.8, 0.15, 0.05], [0.55, 0.4, 0.05], [0.1, 0.2, 0.7]])
 SINK = 0.4 * np.eye(5) + 0.05 + 0.35 * (np.arange(5) == 0)
-FOUR, FIVE = (0.5, 0.3, 0.15, 0.05), (0.5, 0.3, 0.1, 0.07, 0.03)
+FOUR = (0.5, 0.3, 0.15, 0.05)
+FIVE = (0.5, 0.3, 0.1, 0.07, 0.03)
 
 KINDS = [
     Kind("coins, 2 classes", coins, (2, 1), 2, 500, 40, 5),
@@ -205,7 +208,9 @@ def drawn(kind: Kind, seed: int) -> tuple[Triplets, Array, Floats]:
 
 def accuracies(triplets: Triplets, truth: Array, methods: tuple[str, ...]) -> tuple[Floats, Floats]:
     """Return the share of tasks that each method has right, and its seconds."""
-    known, right, took = (truth >= 0) & np.isin(np.arange(len(truth)), triplets.task), [], []
+    known = (truth >= 0) & np.isin(np.arange(len(truth)), triplets.task)
+    right = []
+    took = []
     for name in methods:
         began = time.perf_counter()
         found = METHODS[name].function("classification")(triplets, len(triplets.values))
@@ -216,7 +221,8 @@ def accuracies(triplets: Triplets, truth: Array, methods: tuple[str, ...]) -> tu
 
 def line(name: str, right: Floats) -> str:
     """Return a line of mean accuracies, the gap of the last method and that of the worst table."""
-    mean, gaps = right.mean(axis=0), right[:, -1] - right[:, :3].max(axis=1)
+    mean = right.mean(axis=0)
+    gaps = right[:, -1] - right[:, :3].max(axis=1)
     gap = mean[-1] - mean[:3].max()
     cells = "".join(f"{m:13.3f}" for m in mean) + f"{100 * gap:8.1f}{'!' if gap < -0.01 else ' '}"
     return f"{name:42}{cells}{100 * gaps.min():8.1f}"
@@ -232,11 +238,14 @@ def main() -> None:
     methods = (*RIVALS, "hierarchical")
     first = 0 if given.development else 1000
     print(f"{'':42}{''.join(f'{m:>13}' for m in methods)}{'gap':>8}{'worst':>9}")
-    took, missed = np.zeros(4), 0
+    took = np.zeros(4)
+    missed = 0
     for kind in KINDS:
         found = [accuracies(*drawn(kind, first + k)[:2], methods) for k in range(given.tables)]
-        right, took = np.array([r for r, _ in found]), took + sum(t for _, t in found)
-        print(text := line(kind.name, right), flush=True)
+        right = np.array([r for r, _ in found])
+        took = took + sum(t for _, t in found)
+        text = line(kind.name, right)
+        print(text, flush=True)
         missed += "!" in text
     for name, folder in (pair.split("=", 1) for pair in given.data):
         study = open_dataset(name, folder)

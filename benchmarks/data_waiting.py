@@ -38,7 +38,8 @@ WAYS: dict[str, dict[str, Any]] = {
 def pictures(folder: Path, cases: int = 200) -> Study:
     """Write PNG images and masks."""
     draw(folder, cases, size=256)
-    masks, images = f"{folder}/masks/{{rater}}/{{case}}.png", f"{folder}/images/{{case}}.png"
+    masks = f"{folder}/masks/{{rater}}/{{case}}.png"
+    images = f"{folder}/images/{{case}}.png"
     return raters.read(masks, images=images)
 
 
@@ -55,7 +56,8 @@ def volumes(folder: Path, cases: int = 12) -> Study:
         for rater in range(RATERS):
             mask = (distance < radius + rater).astype(np.uint8)
             save(mask, folder / f"masks/r{rater}/c{case}.nii.gz")
-    masks, images = f"{folder}/masks/{{rater}}/{{case}}.nii.gz", f"{folder}/images/{{case}}.nii.gz"
+    masks = f"{folder}/masks/{{rater}}/{{case}}.nii.gz"
+    images = f"{folder}/images/{{case}}.nii.gz"
     return raters.read(masks, images=images)
 
 
@@ -78,7 +80,8 @@ def main() -> None:
                 for way, reading in WAYS.items():
                     more = {**options, **NETWORKS[size], **reading}
                     model = raters.fit(study, "pixel-cm", epochs=3, progress=False, **more)
-                    first, last = model.history[0], model.history[-1]
+                    first = model.history[0]
+                    last = model.history[-1]
                     times = [
                         f"{r['seconds']:6.1f} s {100 * r['waiting']:5.1f} %" for r in (first, last)
                     ]

@@ -25,8 +25,12 @@ from raters.study.triplets import Triplets
 
 T = TypeVar("T")
 
-CLASSES, WORKERS, EACH, ITERATIONS = 10, 500, 10, 10
-GOAL, MOST_GB = 25, 4.0
+CLASSES = 10
+WORKERS = 500
+EACH = 10
+ITERATIONS = 10
+GOAL = 25
+MOST_GB = 4.0
 
 
 def make_table(tasks: int, seed: int = 0) -> Triplets:
@@ -51,9 +55,11 @@ def fuse(table: Triplets) -> Fusion:
 
 def seconds(work: Callable[[], T], repeats: int) -> tuple[float, float, T]:
     """Return the best time, the least time of all cores together, and the result."""
-    wall, cores = [], []
+    wall = []
+    cores = []
     for _ in range(repeats):
-        began, busy = time.perf_counter(), time.process_time()
+        began = time.perf_counter()
+        busy = time.process_time()
         result = work()
         wall.append(time.perf_counter() - began)
         cores.append(time.process_time() - busy)

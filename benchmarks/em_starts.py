@@ -32,7 +32,8 @@ from raters.fusion.starts import SEVERAL, fit
 from raters.metrics.overlap import dice
 
 SEEDS = (0, 1, 2)
-CASES, SIZE = 40, 40
+CASES = 40
+SIZE = 40
 Masks = NDArray[np.int8]
 
 
@@ -51,9 +52,11 @@ def careless(seed: int, length: int = 16, together: bool = False) -> tuple[Masks
         together: Whether the careless take the same streaks for lesions.
     """
     random = np.random.default_rng(seed)
-    labels, truth = np.zeros((CASES, 5, SIZE, SIZE), bool), np.zeros((CASES, SIZE, SIZE), bool)
+    labels = np.zeros((CASES, 5, SIZE, SIZE), bool)
+    truth = np.zeros((CASES, SIZE, SIZE), bool)
     for own, true in zip(labels, truth, strict=True):
-        bright, faint = _disc(random, random.uniform(2, 4)), _disc(random, random.uniform(3, 5))
+        bright = _disc(random, random.uniform(2, 4))
+        faint = _disc(random, random.uniform(3, 5))
         line = np.zeros((SIZE, SIZE), bool)
         row = random.integers(2, SIZE - 3)
         line[row : row + 2, 4 : 4 + length] = True
@@ -99,7 +102,8 @@ def masks(name: str, seed: int, estimate: bool) -> None:
     labels, truth = DRAWN[name](seed)
     voxels = columns_of(np.moveaxis(labels, 1, 0), 2)
     columns = occurring(voxels)
-    prior, options = label_shares(columns, 2), EMOptions(200, 1e-7, estimate)
+    prior = label_shares(columns, 2)
+    options = EMOptions(200, 1e-7, estimate)
 
     def score(kinds: tuple[str, ...]) -> tuple[str, float, float]:
         began = time.process_time()
@@ -111,7 +115,8 @@ def masks(name: str, seed: int, estimate: bool) -> None:
     whole = fit(columns, prior, options, (*SEVERAL, "random"))
     best = max(row["log_likelihood"] for row in whole.rows)
     ends = ", ".join(f"{row['start']} {row['log_likelihood'] - best:.1f}" for row in whole.rows)
-    (_, before, quick), (start, after, slow) = score(("vote",)), score(SEVERAL)
+    _, before, quick = score(("vote",))
+    start, after, slow = score(SEVERAL)
     model = "dawid-skene" if estimate else "staple"
     print(
         f"{name:9} {model:12} seed {seed}: Dice from the vote {before:.3f}, kept {after:.3f} "

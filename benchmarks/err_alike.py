@@ -98,7 +98,8 @@ def em(counts: Numbers, patterns: Numbers, posterior: Numbers) -> Fitted:
         share = (weights.sum(0) + 1e-9) / (counts.sum() + 1e-9)
         joint = np.log(share) + patterns @ np.log(marks.T) + (1 - patterns) @ np.log1p(-marks.T)
         each = np.logaddexp.reduce(joint, axis=1)
-        posterior, now = np.exp(joint - each[:, None]), float(counts @ each)
+        posterior = np.exp(joint - each[:, None])
+        now = float(counts @ each)
         if now - before < 1e-8 * abs(now):
             break
         before = now
@@ -177,7 +178,9 @@ def appearance(images: Numbers) -> Numbers:
 
 def contexts(drawn: Drawn, look: Callable[[Numbers], Numbers], number: int) -> Masks:
     """Fit Dawid-Skene in each context; where one class is enough, what most raters say."""
-    features, patterns, codes = look(drawn.images), drawn.patterns, drawn.codes
+    features = look(drawn.images)
+    patterns = drawn.patterns
+    codes = drawn.codes
     # Rare appearances count as much as frequent ones: objects are small.
     random = np.random.default_rng(0)
     _, cell, often = np.unique(
@@ -189,7 +192,8 @@ def contexts(drawn: Drawn, look: Callable[[Numbers], Numbers], number: int) -> M
     weights = often[cell.ravel()] ** -0.5
     some = random.choice(len(features), 20_000, p=weights / weights.sum())
     means = MiniBatchKMeans(number, random_state=0, n_init=1, max_iter=50).fit(features[some])
-    context, fused = means.predict(features), np.zeros(len(codes), bool)
+    context = means.predict(features)
+    fused = np.zeros(len(codes), bool)
     for k in range(number):
         here = context == k
         counts = count(codes[here], patterns)
@@ -202,7 +206,8 @@ def contexts(drawn: Drawn, look: Callable[[Numbers], Numbers], number: int) -> M
 
 def few_errors(drawn: Drawn, of_object: bool) -> Masks:
     """Minimise the sum of log errors: each vote weighs raters by their errors at the last one."""
-    patterns, counts = drawn.patterns, count(drawn.codes, drawn.patterns)
+    patterns = drawn.patterns
+    counts = count(drawn.codes, drawn.patterns)
     found = []
     for start in starts(patterns):
         object_ = start > 0.5
@@ -210,7 +215,8 @@ def few_errors(drawn: Drawn, of_object: bool) -> Masks:
             wrong = counts @ np.abs(patterns - object_[:, None])
             among = object_ if of_object else patterns.any(axis=1)
             error = 0.03 + wrong / max(counts @ among, 1)
-            before, object_ = object_, patterns @ (1 / error) > 0.5 * (1 / error).sum()
+            before = object_
+            object_ = patterns @ (1 / error) > 0.5 * (1 / error).sum()
             if (before == object_).all():
                 break
         found.append((np.log(error).sum(), object_))
@@ -233,7 +239,8 @@ def voted_classes(drawn: Drawn) -> Masks:
 def known_map(drawn: Drawn) -> Masks:
     """Map latent classes as fits the truth best."""
     fitted = best_latent_classes(drawn)
-    posterior, truth = fitted.posterior[drawn.codes], drawn.truth.ravel()
+    posterior = fitted.posterior[drawn.codes]
+    truth = drawn.truth.ravel()
     guesses = [posterior @ np.array(m) > 0.5 for m in product((0, 1), repeat=len(fitted.marks))]
     return max(guesses, key=lambda guess: float(dice(guess, truth)[0]))
 
@@ -241,7 +248,8 @@ def known_map(drawn: Drawn) -> Masks:
 def one_reference(drawn: Drawn) -> Masks:
     """Take the matrices and the share of object from the first image and its truth."""
     first = Drawn(drawn.images[:1], drawn.masks[:1], drawn.truth[:1])
-    truth, patterns = first.truth.ravel(), drawn.patterns
+    truth = first.truth.ravel()
+    patterns = drawn.patterns
     labels = patterns[first.codes]
     marks = [(labels[part].sum(axis=0) + 0.5) / (part.sum() + 1) for part in (~truth, truth)]
     joint = [patterns @ np.log(rate) + (1 - patterns) @ np.log1p(-rate) for rate in marks]
@@ -315,7 +323,8 @@ def main() -> None:
     parser.add_argument("--first", type=int, default=0, help="the first seed")
     parser.add_argument("--train", action="store_true", help="a network on what is fused, too")
     chosen = parser.parse_args()
-    runs, seeds = Runs(chosen.out), range(chosen.first, chosen.first + chosen.seeds)
+    runs = Runs(chosen.out)
+    seeds = range(chosen.first, chosen.first + chosen.seeds)
     fused = [(kind, way) for kind in (*KINDS, "twins") for way in ways_of(kind)]
     show(runs, "fused", fused, seeds, partial(fused_dice, data=chosen.data))
     if chosen.train:

@@ -24,7 +24,10 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-CASES, RATERS, SIDE, FUNCTION = 24, ("ann", "bob", "cat"), 32, 0x01
+CASES = 24
+RATERS = ("ann", "bob", "cat")
+SIDE = 32
+FUNCTION = 0x01
 VERBS = {
     "fuse": "fuse masks/{rater}/{case}.png -m staple -o fused",
     "train": "train masks/{rater}/{case}.png --images images/{case}.png -m pixel-cm -o run"
@@ -45,7 +48,8 @@ def make_study(folder: Path) -> int:
     for name in ("images", "truth", *(f"masks/{rater}" for rater in RATERS)):
         (folder / name).mkdir(parents=True)
     for case in range(CASES):
-        middle, radius = random.uniform(10, SIDE - 10, 2), random.uniform(4, 8)
+        middle = random.uniform(10, SIDE - 10, 2)
+        radius = random.uniform(4, 8)
         distance = np.hypot(rows - middle[0], columns - middle[1])
         image = 90 + 70 * (distance < radius) + random.normal(0, 15, distance.shape)
         Image.fromarray(image.clip(0, 255).astype(np.uint8)).save(folder / f"images/c{case:02}.png")
@@ -64,7 +68,8 @@ class Watch:
     """Counts the functions of a tree that are called, and the mask files that are opened."""
 
     def __init__(self, tree: Path, masks: Path) -> None:
-        self.source, self.masks = str(tree / "src" / "raters"), str(masks) + os.sep
+        self.source = str(tree / "src" / "raters")
+        self.masks = str(masks) + os.sep
         self.functions: set[CodeType] = set()
         self.opened: Counter[str] = Counter()
         self.until: dict[str, int] = {}

@@ -61,7 +61,8 @@ def main() -> None:
     cases = int(sys.argv[1]) if len(sys.argv) > 1 else 10_000
     with tempfile.TemporaryDirectory() as folder:
         draw(Path(folder) / "files", cases, size=32)
-        files, packed = f"{folder}/files", f"{folder}/packed"
+        files = f"{folder}/files"
+        packed = f"{folder}/packed"
         pattern = "{case}.png"
         study = raters.read(
             f"{files}/masks/{{rater}}/{pattern}", images=f"{files}/images/{pattern}"

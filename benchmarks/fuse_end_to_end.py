@@ -109,9 +109,11 @@ def write_masks(folder: Path, suffix: str, cases: int, shape: tuple[int, ...]) -
 def took(command: list[str], out: Path) -> tuple[float, float]:
     """Run a command that writes to a new folder; give seconds of the clock and of all cores."""
     shutil.rmtree(out, ignore_errors=True)
-    before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    began = time.perf_counter()
     subprocess.run(command, check=True, capture_output=True)
-    wall, after = time.perf_counter() - began, resource.getrusage(resource.RUSAGE_CHILDREN)
+    wall = time.perf_counter() - began
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
     cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     return wall, cpu
 
@@ -161,7 +163,8 @@ def usable(peer: str | None) -> str | None:
     try:
         done = subprocess.run([peer, "-c", "import crowdkit"], capture_output=True).returncode
     except OSError as error:
-        done, peer = 1, f"{peer} ({error})"
+        done = 1
+        peer = f"{peer} ({error})"
     if done:
         print(f"found no crowd-kit at {peer}: its row is left out")
         return None

@@ -30,7 +30,8 @@ from raters.metrics import interval
 from raters.study.study import Study
 
 Array = NDArray[Any]
-LOWEST, HIGHEST = 0.90, 0.98
+LOWEST = 0.90
+HIGHEST = 0.98
 
 RATERS = np.array(
     [
@@ -103,7 +104,9 @@ def crowd(random: np.random.Generator, share: float) -> Study:
     return Study.from_arrays(labels=labels)
 
 
-DS, POOL, EST = "dawid-skene", {"pool": True}, {"estimate_prior": True}
+DS = "dawid-skene"
+POOL = {"pool": True}
+EST = {"estimate_prior": True}
 SETTINGS = [
     Setting("masks, one case, 2,000 voxels", one_case(2000), DS, {}, RATERS),
     Setting("masks, one case, 20,000 voxels", one_case(20_000), DS, {}, RATERS),
@@ -124,7 +127,8 @@ def tally(rows: list[Row], truth: Array) -> Array:
         if row["class"] not in ("foreground", "1"):
             continue
         for m, name in enumerate(MEASURES):
-            low, high = row[f"{name}_low"], row[f"{name}_high"]
+            low = row[f"{name}_low"]
+            high = row[f"{name}_high"]
             there = low is not None
             inside = there and low <= truth[int(row["rater"]), m, 1] <= high
             found[:, m] += inside, there, 1
@@ -138,7 +142,8 @@ def fused_rows(setting: Setting, share: float, studies: int) -> tuple[Array, flo
     options = dict(setting.options)
     if setting.method == "staple":
         options["prior"] = prior
-    began, total = time.process_time(), np.zeros((3, len(MEASURES)))
+    began = time.process_time()
+    total = np.zeros((3, len(MEASURES)))
     for seed in range(studies):
         study = setting.draw(np.random.default_rng(seed), share)
         total += tally(raters.fuse(study, setting.method, **options).rows, truth)

@@ -35,9 +35,18 @@ from raters.learning.rater_models import (
 )
 from raters.learning.rater_models.likelihood import Form
 
-IMAGES, RATERS, CLASSES, SIZE, SCALE = 4, 4, 4, 192, 0.01
-MANY, MANY_SPACE, RANKS = 20, (64, 64), (1, 2, 4, 8)
-EAGER_GOAL, COMPILED_GOAL, TO_EAGER_GOAL, MEMORY_GOAL = 2, 3, 5, 0.5
+IMAGES = 4
+RATERS = 4
+CLASSES = 4
+SIZE = 192
+SCALE = 0.01
+MANY = 20
+MANY_SPACE = (64, 64)
+RANKS = (1, 2, 4, 8)
+EAGER_GOAL = 2
+COMPILED_GOAL = 3
+TO_EAGER_GOAL = 5
+MEMORY_GOAL = 0.5
 
 Loss = Callable[[Tensor, Tensor, Tensor], Tensor]
 
@@ -48,7 +57,8 @@ def published(truth: Tensor, matrices: Tensor, labels: Tensor) -> Tensor:
     pixels = images * height * width
     p = truth.softmax(1).view(images, classes, -1).permute(0, 2, 1).contiguous()
     p = p.view(pixels, classes, 1)
-    entropy, trace = truth.new_zeros(()), truth.new_zeros(())
+    entropy = truth.new_zeros(())
+    trace = truth.new_zeros(())
     for r in range(labels.shape[1]):
         positive = functional.softplus(matrices[:, r])
         a = positive.view(images, classes**2, -1).permute(0, 2, 1).contiguous()
@@ -144,7 +154,8 @@ def against_published(repeats: int, compile_too: bool) -> None:
     )
     print(f"{'':25}{'ms':>8}{'faster':>8}{'MB':>8}{'memory':>8}   (published = 1)")
     for name in losses:
-        faster, share = times["published"] / times[name], memory[name] / memory["published"]
+        faster = times["published"] / times[name]
+        share = memory[name] / memory["published"]
         print(f"{name:25}{times[name]:8.1f}{faster:8.2f}{memory[name]:8.1f}{share:8.2f}")
     print(f"eager / eager: {times['published'] / times['raters']:.2f} (goal {EAGER_GOAL})")
     print(f"memory: {memory['raters'] / memory['published']:.2f} (goal: at most {MEMORY_GOAL})")

@@ -5,7 +5,7 @@
     python benchmarks/mutants.py --again                # survivors again, after tests were added
     python benchmarks/mutants.py --list                 # what would be tried
 
-Mistakes are made in `confusion`, `rater_models` and `methods`: a comparison, operator, number or
+Mistakes are made in `PACKAGES`: a comparison, operator, number or
 condition is changed; a call, keyword or statement is left out. Docstrings, annotations, texts,
 names and assertions are spared. Tests are those of the file (`TESTS`), which take seconds: all
 libraries and tests are imported once, and each mistake is tried in a fork of that process, where
@@ -40,10 +40,12 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 SOURCE = ROOT / "src" / "raters"
-ROOMS = ("confusion", "rater_models", "methods")
+PACKAGES = ("metrics/confusion", "learning/rater_models", "learning/methods")
 
-LOSS, MATRICES = "tests/test_loss.py", "tests/test_rater_models.py"
-LIKELIHOOD, PAPERS = "tests/test_likelihood.py", "tests/test_paper_forms.py"
+LOSS = "tests/test_loss.py"
+MATRICES = "tests/test_rater_models.py"
+LIKELIHOOD = "tests/test_likelihood.py"
+PAPERS = "tests/test_paper_forms.py"
 METHODS = "tests/test_methods.py"
 TABLES = "tests/test_docs.py::test_tables_are_those_of_the_code"
 AXES = "tests/test_rater_axes.py"
@@ -54,56 +56,75 @@ DRAWS = (
 )
 _DRAWING = ("draws", "multi_hypothesis", "prob_unet", "pionono")
 TESTS: dict[str, tuple[str, ...]] = {
-    "confusion": ("tests/test_confusion.py",),
-    "confusion/counts.py": (
+    "metrics/confusion": ("tests/test_confusion.py",),
+    "metrics/confusion/counts.py": (
         "tests/test_confusion.py",
         f"{AXES}?soft_targets|counts_of_masks|matrices_of_a_case",
         METHODS,
     ),
-    "rater_models": (MATRICES, LIKELIHOOD, f"{AXES}?nobody_knows", LOSS),
-    "rater_models/confidence.py": ("tests/test_prism.py",),
-    "rater_models/confusion.py": (MATRICES, "tests/test_own_matrices.py", LIKELIHOOD, LOSS),
-    "rater_models/complement.py": ("tests/test_coarse.py",),
-    "rater_models/likelihood.py": (LIKELIHOOD, LOSS),
-    "rater_models/low_rank.py": (
+    "learning/rater_models": (MATRICES, LIKELIHOOD, f"{AXES}?nobody_knows", LOSS),
+    "learning/rater_models/confidence.py": ("tests/test_prism.py",),
+    "learning/rater_models/confusion.py": (
+        MATRICES,
+        "tests/test_own_matrices.py",
+        LIKELIHOOD,
+        LOSS,
+    ),
+    "learning/rater_models/complement.py": ("tests/test_coarse.py",),
+    "learning/rater_models/likelihood.py": (LIKELIHOOD, LOSS),
+    "learning/rater_models/low_rank.py": (
         f"{MATRICES}?low_rank|low rank|rank_one|mean|column",
         f"{PAPERS}?low_rank|product",
         f"{LOSS}?low rank",
     ),
-    "rater_models/models.py": (f"{LOSS}?warm_up|held_out|gradients", MATRICES, PAPERS, METHODS),
-    "rater_models/start.py": (PAPERS, f"{LOSS}?global|pixel", f"{MATRICES}?start|near"),
-    "methods": (LOSS, METHODS, PAPERS),
-    "methods/base.py": (METHODS, "tests/test_samples.py", f"{LOSS}?held_out|would_say|targets"),
-    "methods/confusion_method.py": (LOSS, METHODS, PAPERS, "tests/test_extend.py?joined|extend"),
+    "learning/rater_models/models.py": (
+        f"{LOSS}?warm_up|held_out|gradients",
+        MATRICES,
+        PAPERS,
+        METHODS,
+    ),
+    "learning/rater_models/start.py": (PAPERS, f"{LOSS}?global|pixel", f"{MATRICES}?start|near"),
+    "learning/methods": (LOSS, METHODS, PAPERS),
+    "learning/methods/base.py": (
+        METHODS,
+        "tests/test_samples.py",
+        f"{LOSS}?held_out|would_say|targets",
+    ),
+    "learning/methods/confusion_method.py": (
+        LOSS,
+        METHODS,
+        PAPERS,
+        "tests/test_extend.py?joined|extend",
+    ),
     **{
-        f"methods/{name}.py": ("tests/test_crowd_methods.py",)
+        f"learning/methods/{name}.py": ("tests/test_crowd_methods.py",)
         for name in ("agg_net", "counting", "crowd_layer", "max_mig", "wdn")
     },
     **{
-        f"methods/{name}.py": ("tests/test_weak_methods.py",)
+        f"learning/methods/{name}.py": ("tests/test_weak_methods.py",)
         for name in ("box_sup", "cycle_mix", "region_method", "scribble_sup")
     },
-    "methods/phases.py": (
+    "learning/methods/phases.py": (
         f"{METHODS}?schedule",
         "tests/test_method_protocol.py?Test",
     ),  # not those of killed processes
-    "methods/bootstrap.py": ("tests/test_bootstrap.py",),
-    "methods/em.py": ("tests/test_em.py?TestSteps|TestRounds|paper_s",),
-    "methods/global_cm.py": (f"{LOSS}?global|single|oracle", METHODS, PAPERS),
-    "methods/coarse.py": ("tests/test_coarse.py",),
-    "methods/diag.py": ("tests/test_diag.py",),
-    "methods/mrnet.py": ("tests/test_mrnet.py",),
+    "learning/methods/bootstrap.py": ("tests/test_bootstrap.py",),
+    "learning/methods/em.py": ("tests/test_em.py?TestSteps|TestRounds|paper_s",),
+    "learning/methods/global_cm.py": (f"{LOSS}?global|single|oracle", METHODS, PAPERS),
+    "learning/methods/coarse.py": ("tests/test_coarse.py",),
+    "learning/methods/diag.py": ("tests/test_diag.py",),
+    "learning/methods/mrnet.py": ("tests/test_mrnet.py",),
     **{
-        f"methods/{name}.py": ("tests/test_prism.py",)
+        f"learning/methods/{name}.py": ("tests/test_prism.py",)
         for name in ("prism", "prism_confidence", "prism_losses")
     },
-    "methods/options.py": (METHODS, TABLES, PAPERS),
-    "methods/pixel_cm.py": (f"{LOSS}?pixel|low rank", METHODS, PAPERS),
-    "methods/registry.py": (METHODS, TABLES, PAPERS),
-    "methods/separate.py": (f"{LOSS}?separate", METHODS),
-    "methods/supervised.py": (f"{LOSS}?targets", METHODS),
-    "methods/targets.py": (METHODS, f"{LOSS}?held_out|would_say|targets"),
-    **{f"methods/{name}.py": (DRAWS,) for name in _DRAWING},
+    "learning/methods/options.py": (METHODS, TABLES, PAPERS),
+    "learning/methods/pixel_cm.py": (f"{LOSS}?pixel|low rank", METHODS, PAPERS),
+    "learning/methods/registry.py": (METHODS, TABLES, PAPERS),
+    "learning/methods/separate.py": (f"{LOSS}?separate", METHODS),
+    "learning/methods/supervised.py": (f"{LOSS}?targets", METHODS),
+    "learning/methods/targets.py": (METHODS, f"{LOSS}?held_out|would_say|targets"),
+    **{f"learning/methods/{name}.py": (DRAWS,) for name in _DRAWING},
 }
 
 
@@ -314,12 +335,15 @@ def _short(node: ast.AST) -> str:
 
 def sample(number: int, seed: int) -> list[Mutant]:
     """Draw mistakes from all that can be made."""
-    every = [m for room in ROOMS for path in _files(room) for m in every_mutant(path)]
+    every: list[Mutant] = []
+    for package in PACKAGES:
+        for path in _files(package):
+            every += every_mutant(path)
     return random.Random(seed).sample(every, min(number, len(every)))
 
 
-def _files(room: str) -> list[Path]:
-    return sorted(path for path in (SOURCE / room).glob("*.py") if path.name != "__init__.py")
+def _files(package: str) -> list[Path]:
+    return sorted(path for path in (SOURCE / package).glob("*.py") if path.name != "__init__.py")
 
 
 # Trying them
@@ -327,8 +351,8 @@ def _files(room: str) -> list[Path]:
 
 def tests_of(path: str) -> list[str]:
     """Return the tests of a file, its own doctests first."""
-    room = path.split("/")[0]
-    return [f"src/raters/{path}", *TESTS.get(path, TESTS[room])]
+    package = path.rpartition("/")[0]
+    return [f"src/raters/{path}", *TESTS.get(path, TESTS[package])]
 
 
 def _every_test() -> list[str]:
@@ -336,7 +360,7 @@ def _every_test() -> list[str]:
 
 
 def _sources() -> list[str]:
-    return [f"src/raters/{room}" for room in ROOMS]
+    return [f"src/raters/{package}" for package in PACKAGES]
 
 
 def preload() -> None:
@@ -433,7 +457,7 @@ class _Plugin:
 
 
 def _put_in(mutant: Mutant) -> None:
-    """Return the functions of this process the code with the mistake, or import it anew."""
+    """Give the functions of this process the code with the mistake, or import it anew."""
     path = SOURCE / mutant.path
     whole = ast.parse(path.read_text())
     _changed(whole, mutant.place, mutant.kind)
@@ -489,7 +513,9 @@ class _Mistaken(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     """Imports one module with a mistake."""
 
     def __init__(self, name: str, path: Path, code: CodeType) -> None:
-        self.name, self.path, self.code = name, path, code
+        self.name = name
+        self.path = path
+        self.code = code
 
     def find_spec(self, fullname: str, *_: object) -> ModuleSpec | None:
         if fullname != self.name:
@@ -558,7 +584,8 @@ def _try(waiting: list[Mutant], rows: dict[str, Any], out: Path, most: float) ->
         if result != "survived":
             raise SystemExit(f"found that {note} fails without any mistake")
         _write(rows, {"key": "usual", "result": "usual", "seconds": seconds}, out)
-    limit, used = 2 * rows["usual"]["seconds"], 0.0
+    limit = 2 * rows["usual"]["seconds"]
+    used = 0.0
     for number, mutant in enumerate(waiting, 1):
         result, seconds, note = run(tests_of(mutant.path), mutant, limit)
         used += seconds

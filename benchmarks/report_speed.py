@@ -53,9 +53,11 @@ def draw(folder: Path, cases: int) -> dict[str, str]:
 
 def measure(what: str, source: object, out: Path) -> None:
     """Print seconds and size of one report."""
-    start, used = time.perf_counter(), time.process_time()
+    start = time.perf_counter()
+    used = time.process_time()
     page = report(source, out)  # type: ignore[arg-type]
-    seconds, used = time.perf_counter() - start, time.process_time() - used
+    seconds = time.perf_counter() - start
+    used = time.process_time() - used
     size = page.stat().st_size / 1e6
     print(f"{what:8} {seconds:6.1f} s ({used:.1f} s of a core)  {size:5.2f} MB")
 
@@ -66,7 +68,7 @@ def main() -> None:
     parser.add_argument("--cases", type=int, default=1000)
     parser.add_argument("--folder", default="")
     given = parser.parse_args()
-    folder = Path(given.folder or tempfile.mkdtemp())
+    folder = Path(given.folder if given.folder else tempfile.mkdtemp())
     options = draw(folder / "data", given.cases)
     kept = {**options, "raters": options["raters"].split(",")}
     study = raters.read(**kept)  # type: ignore[arg-type]

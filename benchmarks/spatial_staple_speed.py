@@ -37,7 +37,8 @@ def fastest(labels: np.ndarray, repeats: int, **options: float) -> tuple[float, 
     """Return the seconds of the fastest run, by the clock and by the processor, and its steps."""
     runs = []
     for _ in range(repeats):
-        clock, processor = time.perf_counter(), time.process_time()
+        clock = time.perf_counter()
+        processor = time.process_time()
         steps = spatial_staple(labels, 2, **options).iterations
         runs.append((time.perf_counter() - clock, time.process_time() - processor, steps))
     return min(runs)

@@ -35,7 +35,8 @@ def draw(size: int, raters: int, classes: int, seed: int = 0) -> np.ndarray:
 
 def best(function: Callable[[], Any], times: int) -> tuple[float, Any]:
     """Return the shortest of several times, and the result."""
-    seconds, result = np.inf, None
+    seconds = np.inf
+    result = None
     for _ in range(times):
         start = time.perf_counter()
         result = function()

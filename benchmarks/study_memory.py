@@ -65,7 +65,10 @@ def measure(arguments: list[str]) -> tuple[float, float]:
 
 def main() -> None:
     """Print a line a command: seconds and memory for few and many cases, and the ratio."""
-    few, many = (int(n) for n in sys.argv[1:3]) if len(sys.argv) > 2 else (100, 1000)
+    few = 100
+    many = 1000
+    if len(sys.argv) > 2:
+        few, many = (int(n) for n in sys.argv[1:3])
     found: dict[str, list[tuple[float, float]]] = {name: [] for name in COMMANDS}
     for cases in (few, many):
         with tempfile.TemporaryDirectory() as folder:

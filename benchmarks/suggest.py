@@ -25,8 +25,14 @@ from raters.simulation import simulate
 from raters.simulation.phantoms import draw_lesions, tissue
 from raters.study.study import Study
 
-SPACE, LABELLED, POOL, VAL, TEST = (64, 64), 20, 200, 20, 100
-NOISE, CONTRAST, RARE = 0.06, 0.22, 0.1
+SPACE = (64, 64)
+LABELLED = 20
+POOL = 200
+VAL = 20
+TEST = 100
+NOISE = 0.06
+CONTRAST = 0.22
+RARE = 0.1
 STEPS = 600
 
 
@@ -34,7 +40,8 @@ class Drawn:
     """Images of a seed, with their truth."""
 
     def __init__(self, seed: int, rare: bool) -> None:
-        rng, number = np.random.default_rng(seed), LABELLED + POOL + VAL + TEST
+        rng = np.random.default_rng(seed)
+        number = LABELLED + POOL + VAL + TEST
         drawn = [draw_lesions(SPACE, rng) for _ in range(number)]
         images, self.truth = (np.stack(part) for part in zip(*drawn, strict=True))
         self.rare = rng.random(number) < RARE if rare else np.zeros(number, bool)
@@ -48,7 +55,8 @@ class Drawn:
     def study(self, places: list[int], splits: list[str] | None = None) -> Study:
         """Return some of the images."""
         names = [f"c{k}" for k in places]
-        images, truth = self.images[places], self.truth[places]
+        images = self.images[places]
+        truth = self.truth[places]
         return Study.from_arrays(images, reference=truth, cases=names, splits=splits)
 
 
@@ -81,7 +89,8 @@ def score(drawn: Drawn, model: raters.Model) -> float:
 
 def run(seed: int, rare: bool) -> tuple[float, float, float]:
     """Return the Dice without more images, with those chosen, and with some at random."""
-    drawn, first = Drawn(seed, rare), list(range(LABELLED))
+    drawn = Drawn(seed, rare)
+    first = list(range(LABELLED))
     pool = list(range(LABELLED, LABELLED + POOL))
     start = fitted(drawn, first, seed)
     best = raters.suggest(start, drawn.study(pool), num_cases=LABELLED, num_patches=0).cases
@@ -110,7 +119,8 @@ def main() -> None:
         means = ", ".join(
             f"{m:.1f} ± {s:.1f}" for m, s in zip(rows.mean(0), rows.std(0, ddof=1), strict=True)
         )
-        low, high = differ.mean() - half, differ.mean() + half
+        low = differ.mean() - half
+        high = differ.mean() + half
         print(f"  {means}; chosen minus random {differ.mean():+.1f} [{low:+.1f}, {high:+.1f}]")
 
 

@@ -20,7 +20,10 @@ from raters.learning.methods.base import Batch, Method, Task
 from raters.learning.methods.registry import learning_method
 from raters.learning.networks import NetworkOptions, TruthNetwork, build_backbone
 
-SIDE, IMAGES, RATERS, CLASSES = 192, 2, 4, 4
+SIDE = 192
+IMAGES = 2
+RATERS = 4
+CLASSES = 4
 
 
 def network() -> TruthNetwork:

@@ -93,9 +93,10 @@ def rendered(path: Path) -> dict[Path, bytes]:
 
 def main(names: list[str]) -> None:
     """Run notebooks and write them, their pages and their pictures."""
-    for path in [NOTEBOOKS / f"{name}.ipynb" for name in names] or sorted(
-        NOTEBOOKS.glob("*.ipynb")
-    ):
+    paths = [NOTEBOOKS / f"{name}.ipynb" for name in names]
+    if not names:
+        paths = sorted(NOTEBOOKS.glob("*.ipynb"))
+    for path in paths:
         notebook = json.loads(path.read_text(encoding="utf-8"))
         with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
             run(notebook)

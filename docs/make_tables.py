@@ -20,7 +20,9 @@ if TYPE_CHECKING:
     from raters_bench.pages import Reader
 
 DOCS = Path(__file__).parent
-README, SITE, RESULTS = DOCS.parent / "README.md", DOCS.parent / "mkdocs.yml", DOCS / "results"
+README = DOCS.parent / "README.md"
+SITE = DOCS.parent / "mkdocs.yml"
+RESULTS = DOCS / "results"
 NAV = re.compile(r"( +)# benchmarks: python docs/make_tables.py\n.*?\1# end\n", re.DOTALL)
 _HEADER = ["option", "default", "meaning"]
 TABLE = re.compile(r"<!-- table: ([^\n]+?) -->\n.*?<!-- end -->", re.DOTALL)
@@ -119,7 +121,8 @@ def _anchor(verb: str) -> str:
 
 def verb_options(*words: str) -> str:
     """Return the arguments and options of a verb, but for those that say how to read a study."""
-    shared, all_of_it = _study_options(), commands()[" ".join(words)].params
+    shared = _study_options()
+    all_of_it = commands()[" ".join(words)].params
     own = [p for p in all_of_it if _what(p) not in shared and p.name != "help"]
     text = to_markdown(_HEADER, map(_parameter, own)) if own else ""
     takes = len(all_of_it) - len(own) > len(shared) / 2

@@ -185,7 +185,9 @@ def die_after_an_epoch() -> None:
 
 
 if __name__ == "__main__":
-    place, processes, names = Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3:]
+    place = Path(sys.argv[1])
+    processes = int(sys.argv[2])
+    names = sys.argv[3:]
     train(place, processes, [name for name in names if name != "dies"])
     if "dies" in names:
         die_after_an_epoch()

@@ -30,7 +30,9 @@ def options_of(name: str) -> dict[str, Any]:
 def train_and_die(study: Study, name: str, folder: Path) -> None:
     """Train until the second step of an epoch."""
     toy: Any = TOYS[name]
-    start_epoch, step, steps = toy.start_epoch, toy.step, list[int]()
+    start_epoch = toy.start_epoch
+    step = toy.step
+    steps = list[int]()
 
     def counting(self: Any, epoch: int) -> None:
         steps[:] = [epoch]
@@ -43,7 +45,8 @@ def train_and_die(study: Study, name: str, folder: Path) -> None:
         found: Step = step(self, batch)
         return found
 
-    toy.start_epoch, toy.step = counting, dying
+    toy.start_epoch = counting
+    toy.step = dying
     raters.fit(study, name, folder=folder, **options_of(name))
 
 

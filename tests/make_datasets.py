@@ -391,19 +391,28 @@ def dicom_slice(path: Path, uid: str, height: float, pixels: np.ndarray[Any, Any
     """Write a CT slice as scanners do: numbers from 0, and the intercept that makes them HU."""
     import pydicom
 
-    data, meta = pydicom.Dataset(), pydicom.dataset.FileMetaDataset()
+    data = pydicom.Dataset()
+    meta = pydicom.dataset.FileMetaDataset()
     meta.TransferSyntaxUID = pydicom.uid.ExplicitVRLittleEndian
     data.file_meta = meta
     data.SOPClassUID = meta.MediaStorageSOPClassUID = pydicom.uid.CTImageStorage
     data.SOPInstanceUID = meta.MediaStorageSOPInstanceUID = f"{uid}.{round(height * 10)}"
-    data.StudyInstanceUID, data.SeriesInstanceUID, data.Modality = "1.2.1", uid, "CT"
+    data.StudyInstanceUID = "1.2.1"
+    data.SeriesInstanceUID = uid
+    data.Modality = "CT"
     data.Rows, data.Columns = pixels.shape
-    data.PixelSpacing, data.SliceThickness = [0.5, 0.5], 2.5
+    data.PixelSpacing = [0.5, 0.5]
+    data.SliceThickness = 2.5
     data.ImageOrientationPatient = [1, 0, 0, 0, 1, 0]
     data.ImagePositionPatient = [-80.0, -80.0, height]
-    data.SamplesPerPixel, data.PhotometricInterpretation = 1, "MONOCHROME2"
-    data.BitsAllocated, data.BitsStored, data.HighBit, data.PixelRepresentation = 16, 16, 15, 0
-    data.RescaleSlope, data.RescaleIntercept = 1, -1024
+    data.SamplesPerPixel = 1
+    data.PhotometricInterpretation = "MONOCHROME2"
+    data.BitsAllocated = 16
+    data.BitsStored = 16
+    data.HighBit = 15
+    data.PixelRepresentation = 0
+    data.RescaleSlope = 1
+    data.RescaleIntercept = -1024
     data.PixelData = (pixels + 1024).astype(np.uint16).tobytes()
     path.parent.mkdir(parents=True, exist_ok=True)
     data.save_as(path, enforce_file_format=True)
@@ -582,7 +591,8 @@ def riga_mrnet(folder: Path) -> Path:
             label = f"Rater{rater}" if rater else "FinalLabel"
             values = np.array([0, 127, 255], np.uint8)[nerve(seed, rater)]
             save(folder / f"masks/{label}/{name}.tif", values)
-            image, mask = (f"{name}.tif".replace("/", "\\"), f"masks/{label}/{name}.tif")
+            image = f"{name}.tif".replace("/", "\\")
+            mask = f"masks/{label}/{name}.tif"
             own.append(f"{7 * k + rater},{image},{mask},0,{rater}")
     for collection, lines in rows.items():
         table = folder / f"Glaucoma_multirater_{collection}.csv"
@@ -688,7 +698,8 @@ def check_kinds(study: Study) -> None:
     assert dict(study.annotations) == {"fine": "mask", "coarse": "positive"}
     assert study.unmarked == "unknown"
     for scene in scenes:
-        case, split = study[scene], scene.partition("/")[0]
+        case = study[scene]
+        split = scene.partition("/")[0]
         fine = street_labels(scene, "gtFine") if split != "train_extra" else None
         same(case.labels[0], fine if split == "train" else np.full((8, 12), -1))
         same(case.labels[1], street_labels(scene, "gtCoarse"))
@@ -1054,7 +1065,8 @@ def check_glioma_slices(study: Study) -> None:
     assert study.classes.names == BRATS_CLASSES and study.channels == BRATS_MODALITIES
     for case in study:
         assert case.id == f"{case.group}/{int(case.id[-3:]):03d}"
-        number, k = GLIOMAS.index(case.group), int(case.id[-3:])
+        number = GLIOMAS.index(case.group)
+        k = int(case.id[-3:])
         assert case.image is not None and case.image.dtype == np.float32
         for found, modality in zip(case.image, BRATS_MODALITIES, strict=True):
             volume = glioma_image(number, modality).astype(float)

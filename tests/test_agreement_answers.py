@@ -29,7 +29,8 @@ def table_study(task: np.ndarray, rater: np.ndarray, label: np.ndarray, tasks: i
 
 def random_table(seed: int, repeats: bool) -> tuple[np.ndarray, ...]:
     random = np.random.default_rng(seed)
-    task, rater = random.integers(0, 15, 120), random.integers(0, 5, 120)
+    task = random.integers(0, 15, 120)
+    rater = random.integers(0, 5, 120)
     if not repeats:
         task, rater = np.unique(np.stack([task, rater]), axis=1)
     label = np.where(random.random(len(task)) < 0.6, task % 3, random.integers(0, 3, len(task)))
@@ -75,17 +76,22 @@ def test_alpha_equals_krippendorff(seed: int) -> None:
 def test_only_pairs_of_two_raters_make_coincidences(seed: int) -> None:
     """By a loop: each two raters of a task share one pair, spread over their readings."""
     task, rater, label = random_table(seed, repeats=True)
-    coincidence, agreeing, shares = np.zeros((3, 3)), [], []
+    coincidence = np.zeros((3, 3))
+    agreeing = []
+    shares = []
     for t in set(task.tolist()):
         own = {r: label[(task == t) & (rater == r)] for r in set(rater[task == t].tolist())}
         given_shares = [np.bincount(x, minlength=3) / len(x) for x in own.values()]
         if len(own) < 2:
             continue
         shares.append(np.mean(given_shares, axis=0))
-        pairs = [np.outer(p, q) for p in given_shares for q in given_shares if p is not q]
+        pairs = []
+        for p in given_shares:
+            pairs += [np.outer(p, q) for q in given_shares if p is not q]
         coincidence += np.sum(pairs, axis=0) / (len(own) - 1)
         agreeing.append(np.mean([np.trace(pair) for pair in pairs]))
-    total, marginal = coincidence.sum(), coincidence.sum(axis=0)
+    total = coincidence.sum()
+    marginal = coincidence.sum(axis=0)
     differ = total - np.trace(coincidence)
     alpha = 1 - (total - 1) * differ / (total**2 - (marginal**2).sum())
     chance = (np.mean(shares, axis=0) ** 2).sum()
@@ -113,7 +119,8 @@ def test_raters_against_the_rest_and_themselves_by_a_loop(seed: int, repeats: bo
     answers = list(zip(task.tolist(), rater.tolist(), label.tolist(), strict=True))
     rows = {r["rater"]: r for r in raters.agree(table_study(task, rater, label, 15)).raters}
     for k in sorted(set(rater.tolist())):
-        right, own_pairs = [], []
+        right = []
+        own_pairs = []
         for t, r, o in answers:
             if r == k:
                 others = [x for s, q, x in answers if s == t and q != k]

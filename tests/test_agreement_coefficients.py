@@ -58,7 +58,8 @@ def test_alpha_equals_krippendorff(seed: int, raters: int, classes: int) -> None
 @given(SEEDS, st.integers(2, 6), st.integers(2, 5))
 def test_fleiss_by_a_slow_loop(seed: int, raters: int, classes: int) -> None:
     votes = votes_of(random_answers(seed, raters, classes), classes)
-    agreeing, shares = [], []
+    agreeing = []
+    shares = []
     for row in votes.tolist():
         n = sum(row)
         if n >= 2:

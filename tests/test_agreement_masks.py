@@ -48,10 +48,12 @@ def test_pairs_equal_a_loop_with_scikit_learn(seed: int) -> None:
     for a, b in combinations(range(3), 2):
         by_case: dict[int, list[float]] = {}
         for c, name in ((1, "a"), (2, "b")):
-            dice, iou = [], []
+            dice = []
+            iou = []
             for k, case in enumerate(labels):
                 both = (case[a] >= 0) & (case[b] >= 0)
-                first, second = case[a][both] == c, case[b][both] == c
+                first = case[a][both] == c
+                second = case[b][both] == c
                 if first.any() or second.any():
                     dice.append(f1_score(first, second))
                     by_case.setdefault(k, []).append(dice[-1])
@@ -89,7 +91,8 @@ def test_rater_against_what_most_of_the_rest_say(seed: int) -> None:
     for k, rater in enumerate(NAMES):
         dice = []
         for case in arrays(study):
-            own, vote = [], []
+            own = []
+            vote = []
             for i, j in np.ndindex(case.shape[1:]):
                 others = [int(case[r, i, j]) for r in range(3) if r != k and case[r, i, j] >= 0]
                 best = [c for c in range(3) if others.count(c) == max(map(others.count, range(3)))]
@@ -103,8 +106,10 @@ def test_rater_against_what_most_of_the_rest_say(seed: int) -> None:
 
 def test_volumes_and_bias() -> None:
     labels = np.zeros((2, 2, 4, 4), int)
-    labels[0, 0, :2], labels[0, 1, :1] = 1, 1  # 8 and 4 pixels
-    labels[1, 0, :1], labels[1, 1, :1] = 1, 1  # 4 and 4
+    labels[0, 0, :2] = 1  # 8 pixels
+    labels[0, 1, :1] = 1  # 4, as in both of the other case
+    labels[1, 0, :1] = 1
+    labels[1, 1, :1] = 1
     affine = np.diag([2.0, 3.0, 1.0])
     study = Study.from_arrays(labels=labels, raters=["ann", "bob"], affines=[affine, affine])
     ann, bob = (r for r in raters.agree(study).raters if r["class"] == "all")
@@ -124,7 +129,8 @@ def test_a_rater_who_labelled_a_part_has_no_volume_and_biases_nobody() -> None:
 
 def test_volume_and_bias_of_all_classes_are_of_all_foreground() -> None:
     labels = np.zeros((1, 2, 4, 4), int)
-    labels[0, 0, 0], labels[0, 0, 1] = 1, 2  # 4 + 4
+    labels[0, 0, 0] = 1  # 4 pixels
+    labels[0, 0, 1] = 2  # + 4
     labels[0, 1, :3] = 2  # 0 + 12
     study = Study.from_arrays(labels=labels, classes=["background", "a", "b"])
     rows = {(r["rater"], r["class"]): r for r in raters.agree(study).raters}
@@ -198,7 +204,8 @@ def test_one_rater_is_refused() -> None:
 
 def test_raters_without_common_cases_have_no_scores_and_a_note() -> None:
     labels = np.full((2, 2, 3, 3), -1)
-    labels[0, 0], labels[1, 1] = 1, 1
+    labels[0, 0] = 1
+    labels[1, 1] = 1
     result = raters.agree(Study.from_arrays(labels=labels, raters=["ann", "bob"]))
     assert result.pairs[-1]["cases"] == 0
     assert result.pairs[-1]["dice"] is None and result.pairs[-1]["kappa"] is None
@@ -207,7 +214,9 @@ def test_raters_without_common_cases_have_no_scores_and_a_note() -> None:
 
 def test_some_pairs_without_common_cases_are_named() -> None:
     labels = np.full((3, 3, 3, 3), -1)
-    labels[0, 0], labels[1, 1], labels[2, 1:] = 1, 1, 1
+    labels[0, 0] = 1
+    labels[1, 1] = 1
+    labels[2, 1:] = 1
     notes = raters.agree(Study.from_arrays(labels=labels, raters=["ann", "bob", "cy"])).notes
     assert "raters 'ann' and 'bob' have no labelled voxel in common" in notes
     assert "not counted, as fewer than two raters labelled them: 2 cases" in notes
@@ -216,8 +225,12 @@ def test_some_pairs_without_common_cases_are_named() -> None:
 def test_all_averages_are_of_the_same_numbers_of_pairs_on_cases() -> None:
     """The mean over pairs' rows is that over all only if each pair has each case, as here."""
     labels = np.zeros((2, 3, 6, 6), int)
-    labels[0, 0, :2], labels[0, 1, :3], labels[0, 2, 1:3] = 1, 1, 2
-    labels[1, 0, :2], labels[1, 1, :2], labels[1, 2, :1] = 2, 1, 2
+    labels[0, 0, :2] = 1
+    labels[0, 1, :3] = 1
+    labels[0, 2, 1:3] = 2
+    labels[1, 0, :2] = 2
+    labels[1, 1, :2] = 1
+    labels[1, 2, :1] = 2
     result = raters.agree(Study.from_arrays(labels=labels, classes=["background", "a", "b"]))
     pairs = [row["dice"] for row in result.pairs if row["class"] == "all"]
     cases = [row["dice"] for row in result.cases]

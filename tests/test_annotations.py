@@ -41,7 +41,8 @@ KINDS = st.sampled_from(ANNOTATIONS)
 
 def read_by_hand(drawn: Array, kind: str, unmarked: str, num_classes: int) -> Array:
     """Read a drawing pixel by pixel, as the table in `reading` says."""
-    holds_missing, told = MISSING in drawn.ravel().tolist(), np.empty_like(drawn)
+    holds_missing = MISSING in drawn.ravel().tolist()
+    told = np.empty_like(drawn)
     for place in np.ndindex(drawn.shape):
         value = int(drawn[place])
         marked = value > 0 or (value == 0 and holds_missing)
@@ -91,7 +92,8 @@ def mixed(num_classes: int = 2, cases: int = 3) -> dict[str, Any]:
 
 def by_hand(arrays: dict[str, Any], unmarked: str, case: int) -> Array:
     """Read all drawings of a case pixel by pixel."""
-    kinds, classes = arrays["annotations"], len(arrays["classes"])
+    kinds = arrays["annotations"]
+    classes = len(arrays["classes"])
     rows = zip(arrays["raters"], arrays["labels"][case], strict=True)
     return np.stack([read_by_hand(row, kinds[rater], unmarked, classes) for rater, row in rows])
 
@@ -173,14 +175,17 @@ def test_chosen_classes_say_what_they_said(kind: Annotation, unmarked: Unmarked,
     drawn = rng.integers(0, 4, (1, 1, 5, 6)).astype(np.int16)
     if kind == "box":
         drawn = np.zeros_like(drawn)
-        drawn[0, 0, 1:3, 1:4], drawn[0, 0, 3:5, 2:3] = 2, 1
+        drawn[0, 0, 1:3, 1:4] = 2
+        drawn[0, 0, 3:5, 2:3] = 1
     names = ["background", "a", "b", "c"]
     study = Study.from_arrays(
         labels=drawn, classes=names, annotations={"0": kind}, unmarked=unmarked
     )
-    whole, part = study[0].labels, study.select(classes=["b"])[0].labels
+    whole = study[0].labels
+    part = study.select(classes=["b"])[0].labels
     for place in np.ndindex(whole.shape):
-        said, told = int(whole[place]), int(part[place])
+        said = int(whole[place])
+        told = int(part[place])
         if kind == "negative":
             assert told == (0 if said == 2 else MISSING)  # 'not b' is background; 'not a' may be b
         elif said == MISSING:
@@ -204,7 +209,8 @@ def test_chosen_classes_are_written_as_they_are_read(tmp_path: Path) -> None:
 
 def test_resampled_drawings_say_nothing_outside(tmp_path: Path) -> None:
     """MISSING beyond the edge of a drawing does not turn its unmarked pixels into marks."""
-    near, far = np.eye(4), np.eye(4)
+    near = np.eye(4)
+    far = np.eye(4)
     far[0, 3] = 2.0
     save(tmp_path / "images/c.nii.gz", np.zeros((6, 4, 1), np.int16), near)
     save(tmp_path / "masks/ann/c.nii.gz", np.pad(square(), ((0, 0), (0, 0)))[..., None], far)
@@ -466,7 +472,8 @@ def test_matrices_of_drawings_that_cannot_say_each_class_are_refused(method: str
     assert raters.fuse(whole, method)[0].labels.any()
 
 
-NAMES, ONLY = ["background", "lesion"], [False, True]
+NAMES = ["background", "lesion"]
+ONLY = [False, True]
 
 
 def test_one_class_is_refused_only_of_drawings() -> None:
@@ -476,7 +483,8 @@ def test_one_class_is_refused_only_of_drawings() -> None:
         refuse_one_class([True, False], NAMES, {"eve": "box"}, "rest")
     refuse_one_class(ONLY, NAMES, {"mo": "mask"}, "unknown")
     refuse_one_class([True, True], NAMES, {"ann": "positive"}, "unknown")
-    three, kinds = [*NAMES, "edge"], {"ann": "positive", "ben": "negative"}
+    three = [*NAMES, "edge"]
+    kinds = {"ann": "positive", "ben": "negative"}
     refuse_one_class([False, True, False], three, kinds, "unknown")
 
 

@@ -46,7 +46,8 @@ def draw(folder: Path, classes: int = 2, cases: int = 5) -> list[str]:
         noise = rng.integers(0, 60, truth.shape, dtype=np.uint8)
         save(folder / f"images/c{k}.png", 90 * truth + noise)
         marks = np.full_like(truth, 255)
-        marks[7], marks[0] = truth[7], 0
+        marks[7] = truth[7]
+        marks[0] = 0
         box = np.zeros_like(truth)
         box[3:12, 1 + k : 10 + k] = 1
         ruled_out = np.where(truth == 1, classes - 1, 1) * (truth != classes - 1)
@@ -106,7 +107,8 @@ def test_every_verb_with_every_kind(run: Run, tmp_path: Path) -> None:
 
 
 def test_training_and_what_comes_after(run: Run, tmp_path: Path) -> None:
-    words, out = draw(tmp_path / "data"), tmp_path / "run"
+    words = draw(tmp_path / "data")
+    out = tmp_path / "run"
     rest = ["--unmarked", "rest"]
     trained = run("train", *words, *rest, "-m", "global-cm", *SMALL, "-o", out)
     assert trained.code == 0, trained.err
@@ -154,7 +156,8 @@ def test_negatives_of_several_classes(run: Run, tmp_path: Path) -> None:
 
 def test_every_method_but_those_that_say_so_refuses_negatives() -> None:
     labels = np.zeros((4, 2, 8, 8), int)
-    labels[:, :, :3, :3], labels[:, :, 4:, 4:] = 1, 2
+    labels[:, :, :3, :3] = 1
+    labels[:, :, 4:, 4:] = 2
     images = np.zeros((4, 1, 8, 8), np.float32)
     named = {"raters": ["ann", "ben"], "reference": labels[:, 0]}
     study = Study.from_arrays(images, labels, **named, annotations={"ben": "negative"})
@@ -267,7 +270,8 @@ def test_marks_outside_the_image_and_boxes_that_are_none(run: Run, tmp_path: Pat
     large = np.zeros((18, 16), np.uint8)
     large[17] = 1
     odd = np.zeros((16, 16), np.uint8)
-    odd[3:8, 3:8], odd[5, 5] = 1, 0
+    odd[3:8, 3:8] = 1
+    odd[5, 5] = 0
     for file, mask, message in (
         ("masks/ann/c3.png", large, "found shape 18 x 16, expected 16 x 16"),
         ("masks/eve/c2.png", odd, "found 24 of 25 pixels of a box of 'foreground' filled"),

@@ -17,7 +17,8 @@ from raters_bench.scoring import Overlaps, fusion_scores, recurrence_scores
 def test_scores_are_those_of_loops() -> None:
     rng = np.random.default_rng(0)
     found = Overlaps(4)
-    truths, predicted = [], []
+    truths = []
+    predicted = []
     for k, shape in enumerate([(9, 7), (5, 6), (8, 8)]):
         truth = rng.integers(-1, 3, shape)  # class 3 is never true
         maps = rng.dirichlet([1, 1, 1, 0.01], shape).transpose(2, 0, 1)
@@ -28,11 +29,13 @@ def test_scores_are_those_of_loops() -> None:
         found.add(str(k), truth[half:], maps[:, half:])
         truths.append(truth)
         predicted.append(maps)
-    both, either = np.zeros(4), np.zeros(4)
+    both = np.zeros(4)
+    either = np.zeros(4)
     soft = []
     for truth, maps in zip(truths, predicted, strict=True):
         for place in np.ndindex(truth.shape):
-            t, o = int(truth[place]), int(np.argmax(maps[(slice(None), *place)]))
+            t = int(truth[place])
+            o = int(np.argmax(maps[(slice(None), *place)]))
             if t < 0:
                 continue
             for c in range(4):
@@ -76,7 +79,8 @@ def mean_soft_dice(maps: list[Any], study: Study) -> float:
 
 
 def test_recurrences_and_both_fusions_of_a_model_are_scored() -> None:
-    model, study = make_model("prism", raters=("ann", "bob", "cy")), small_study()
+    model = make_model("prism", raters=("ann", "bob", "cy"))
+    study = small_study()
     found = recurrence_scores(model, study) | fusion_scores(model, study)
     turns = [model.recurrences(case)[0] for case in study.iter_cases()]
     expected = {
@@ -90,7 +94,8 @@ def test_recurrences_and_both_fusions_of_a_model_are_scored() -> None:
 
 
 def test_labels_are_fused_as_a_method_trained_on_them_has_them() -> None:
-    model, study = make_model("staple", raters=("ann", "bob", "cy")), small_study()
+    model = make_model("staple", raters=("ann", "bob", "cy"))
+    study = small_study()
     expected = mean_soft_dice(raters.fuse(study, "staple").truth, study)
     assert fusion_scores(model, study) == pytest.approx({"soft_dice_fused": expected})
     assert recurrence_scores(model, study) == {}

@@ -76,7 +76,8 @@ def test_left_out_rater_against_the_formula() -> None:
 
 def test_left_out_rater_of_a_table_leaves_all_answers_out() -> None:
     rng = np.random.default_rng(1)
-    truth, matrices = rng.dirichlet(np.ones(3)), rows(rng, 3, 3, 3)
+    truth = rng.dirichlet(np.ones(3))
+    matrices = rows(rng, 3, 3, 3)
     labels = [np.array([2, 0]), np.array([], int), np.array([1])]
     found = left_out_log_likelihoods(truth, matrices, labels)
     twice = matrices[0, :, 2] * matrices[0, :, 0]
@@ -91,7 +92,8 @@ def test_left_out_rater_of_a_table_leaves_all_answers_out() -> None:
 
 def test_joint_is_one_rater_and_then_the_other() -> None:
     rng = np.random.default_rng(2)
-    truth, matrices = rng.dirichlet(np.ones(2), 9).T, rows(rng, 2, 2, 2, 1)
+    truth = rng.dirichlet(np.ones(2), 9).T
+    matrices = rows(rng, 2, 2, 2, 1)
     labels = list(rng.integers(0, 2, (2, 9)))
     joint = joint_log_likelihood(truth, matrices, labels)
     first = joint_log_likelihood(truth, matrices[:1], labels[:1])
@@ -172,7 +174,8 @@ def test_the_truth_explains_labels_better_than_the_vote_of_bad_raters(
     labels = answers(study)
     vote = np.array([np.bincount(row, minlength=3).argmax() for row in labels])
     assert (vote == truth).mean() < 0.75
-    train, test = study[:300], study[300:]
+    train = study[:300]
+    test = study[300:]
     scores = {}
     for name, classes in {"truth": truth, "vote": vote, "noise": np.roll(truth, 1)}.items():
         said = says(study, classes)
@@ -242,7 +245,8 @@ def test_held_out_labels_change_neither_network_nor_matrices(method: str) -> Non
         return model.method.state_dict(), counted_matrices(model, rest)
 
     rng = np.random.default_rng(0)
-    other, trained = labels.copy(), labels.copy()
+    other = labels.copy()
+    trained = labels.copy()
     other[held] = rng.integers(0, 3, other[held].shape)
     trained[~held] = rng.integers(0, 3, trained[~held].shape)
     (weights, matrices), (same, alike), (changed, unlike) = map(learnt, (labels, other, trained))
@@ -347,7 +351,8 @@ def test_table_adds_up(written: Study, tmp_path: Path) -> None:
     assert found.baseline == "vote"
     difference = found.rows[0]["likelihood"] - found.rows[1]["likelihood"]
     assert found.rows[0]["likelihood_difference"] == pytest.approx(difference)
-    low, high = found.rows[0]["likelihood_low"], found.rows[0]["likelihood_high"]
+    low = found.rows[0]["likelihood_low"]
+    high = found.rows[0]["likelihood_high"]
     assert low <= difference <= high
 
 
@@ -395,7 +400,10 @@ def test_masks_with_references_have_dice_at_three_cuts(tmp_path: Path) -> None:
     row = found.rows[0]
     assert {"dice", "dice_best", "dice_area", "stability"} <= set(row)
     kept = [read_kept(path) for path in (tmp_path / "bench").rglob("staple-0.npz")]
-    held = [case for one in kept if one for case in one.sums]
+    held: list[str] = []
+    for table in kept:
+        if table:
+            held += table.sums
     assert sorted(held) == sorted(marked.index.ids[2:])  # test cases are left alone
     assert any("left alone: 2" in note for note in found.notes)
 
@@ -420,7 +428,8 @@ def test_advice_is_given_where_it_was_shown_to_be_worth_it(measured: Any) -> Non
     for kind, short in {"segmentation": "masks", "classification": "classes"}.items():
         part = [one for one in found if one["kind"] == short]
         by_name = {row["choice"]: row for row in measured.summary(part)}
-        own, vote = by_name[own_table.CHOOSES], by_name[measured.VOTE]
+        own = by_name[own_table.CHOOSES]
+        vote = by_name[measured.VOTE]
         assert measured.CRITERIA[0] == own_table.CHOOSES
         assert (own["high"] < 0) == (kind in own_table.WORTH)
         if kind in own_table.WORTH:

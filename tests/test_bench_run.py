@@ -85,7 +85,8 @@ class TestNumbers:
     def test_the_same_cell_gives_the_same_numbers(self, run: Run, tmp_path: Path) -> None:
         """Once as a user runs it, in a process of its own; once here; and once on a cluster."""
         settings = {"three raters": {}, "no raters": RATERS}
-        path, folder = write_spec(tmp_path, settings=settings), tmp_path / "results"
+        path = write_spec(tmp_path, settings=settings)
+        folder = tmp_path / "results"
         outcome = run("run", path, "-o", folder, "--workers", "1")
         assert outcome.code == 2  # the others are done, and those that failed are named
         failed = outcome.err[outcome.err.index("2 cells failed:") :].splitlines()

@@ -61,7 +61,9 @@ DICE: dict[str, Any] = {
     "scales": {"smoke": {"seeds": [0]}, "laptop": {"seeds": [0, 1, 2]}},
 }
 OURS = "pixel-cm, paper's form @ all"
-VOTE, MEAN, PIXEL = [0.70, 0.72, 0.71], [0.60, 0.61, 0.62], [0.80, 0.83, 0.81]
+VOTE = [0.70, 0.72, 0.71]
+MEAN = [0.60, 0.61, 0.62]
+PIXEL = [0.80, 0.83, 0.81]
 SCORES = {
     ("all", "vote"): {"dice": VOTE, "dice_best": [0.9, 0.9, 0.9], "error": [0.1, 0.1, 0.1]},
     ("all", "mean"): {"dice": MEAN},
@@ -92,7 +94,8 @@ class TestStatistics:
     @pytest.mark.parametrize("n", [2, 3, 7])
     def test_means_and_paired_intervals(self, n: int) -> None:
         random = np.random.default_rng(n)
-        a, b = random.normal(70, 5, n), random.normal(60, 5, n)
+        a = random.normal(70, 5, n)
+        b = random.normal(60, 5, n)
         one = summary(a.tolist())
         assert one is not None
         assert (one.mean, one.sd, one.n) == pytest.approx((a.mean(), a.std(ddof=1), n))
@@ -252,12 +255,10 @@ class TestClaims:
         claims = found.spec.claims
         answers = [answer_claim(claim, found).answer for claim in claims]
         assert answers == ["yes", "no", "not checked"]
-        yes, no, unclear, absent = (
-            "dice: vote @ all > 50",
-            "dice: vote @ all < 50",
-            "dice: vote @ one label > 40",
-            "dice: AGNet @ all > 50",
-        )
+        yes = "dice: vote @ all > 50"
+        no = "dice: vote @ all < 50"
+        unclear = "dice: vote @ one label > 40"
+        absent = "dice: AGNet @ all > 50"
         for checks, answer in (
             ([yes, unclear], "unclear"),
             ([yes, absent], "unclear"),
@@ -402,16 +403,18 @@ class TestTables:
     def test_the_first_screen_has_the_best_row_and_what_to_do(self, found: Collected) -> None:
         first = first_screen(found)
         score = found.spec.scores[0]
-        known = {
-            row: one.mean
-            for setting in found.settings
-            for row in found.rows_of(setting)
-            if (one := found.summary(setting, row, score)) is not None
-        }
+        known = {}
+        for setting in found.settings:
+            for row in found.rows_of(setting):
+                summary = found.summary(setting, row, score)
+                if summary is not None:
+                    known[row] = summary.mean
         assert max(known, key=lambda row: known[row]) in first.numbers[0].about
         assert len(first.actions) == 3 and all(first.actions)
         assert first.matrix is not None
-        shown = [v for row in first.matrix.values for v in row if v is not None]
+        shown: list[float] = []
+        for values in first.matrix.values:
+            shown += [value for value in values if value is not None]
         assert max(shown) == pytest.approx(max(known.values()))
         assert "What to do" in bench_page(found, "title")
 
@@ -433,7 +436,9 @@ class TestTables:
             found.values["", row, "dice_best"] = {0: 74.0 + k}
         found.values["", "method2", "dice"] = {0: 73.0, 1: 73.48}  # the mean is 73.24
         first = first_screen(found)
-        best, about, matrix = plain(first.actions[0]), first.numbers[0].about, first.matrix
+        best = plain(first.actions[0])
+        about = first.numbers[0].about
+        matrix = first.matrix
         start = "method4 is best by Dice at 0.5: 73.3 (+13.3 to vote), but not clearly ahead of"
         assert best.startswith(
             f"{start} method2. At the best cut method11 has the highest Dice (86.0)."
@@ -480,12 +485,10 @@ class TestPlots:
         figure = plot.figure(found)
         dice = figure.axes[0]
         drawn = sorted(x for dots in dice.collections for x, _ in dots.get_offsets().tolist())
-        values = [
-            v
-            for (s, _, score), by in found.values.items()
-            if s == "all" and score != "error"
-            for v in by.values()
-        ]
+        values: list[float] = []
+        for (setting, _, score), by_seed in found.values.items():
+            if setting == "all" and score != "error":
+                values += by_seed.values()
         assert drawn == pytest.approx(sorted(values))
         hollow = [line for line in dice.lines if line.get_marker() == "D"]
         assert sorted(line.get_xdata()[0] for line in hollow) == [60, 62.89, 70.5, 82.92, 99]

@@ -167,7 +167,8 @@ def test_differences_of_the_rebuttal_add_up() -> None:
     for (name, setting), (dice, error) in printed.items():
         rows = known(name).rows
         ours = "pixel-cm, shared, paper's form" if "LIDC" in setting else "pixel-cm, paper's form"
-        theirs, own = rows["global-cm"].published[setting], rows[ours].published[setting]
+        theirs = rows["global-cm"].published[setting]
+        own = rows[ours].published[setting]
         assert theirs["dice"] - own["dice"] == pytest.approx(dice, abs=1e-9)
         assert theirs["error"] - own["error"] == pytest.approx(error, abs=1e-9)
 

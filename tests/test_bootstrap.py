@@ -19,7 +19,8 @@ from raters.learning.methods.bootstrap import SoftBootstrap, mixture
 from raters.learning.methods.targets import majority
 from raters.learning.networks import NetworkOptions, TruthNetwork, build_backbone
 
-R, L = 3, 3
+R = 3
+L = 3
 SPACES: dict[str, tuple[int, ...]] = {"mask": (4, 3), "volume": (2, 3, 2), "table": ()}
 WEIGHTS = (0.5, 1.0, 2.5)
 BETA = {"soft-bootstrap": 0.95, "hard-bootstrap": 0.8}
@@ -32,7 +33,8 @@ def network(dims: int) -> TruthNetwork:
 
 
 def method_of(name: str, space: str, **given: Any) -> SoftBootstrap:
-    entry, dims = learning_method(name), len(SPACES[space])
+    entry = learning_method(name)
+    dims = len(SPACES[space])
     kind = "segmentation" if dims else "classification"
     task = Task(kind, tuple("abc"), L, dims, functools.partial(network, dims))  # type: ignore[arg-type]
     torch.manual_seed(3)
@@ -60,10 +62,14 @@ def flat(values: torch.Tensor) -> NDArray[Any]:
 @pytest.mark.parametrize("space", SPACES)
 @every_name
 def test_the_loss_is_that_of_slow_loops(name: str, space: str, on: str) -> None:
-    method, batch = method_of(name, space, on=on), batch_of(space)
+    method = method_of(name, space, on=on)
+    batch = batch_of(space)
     truth = flat(method.network(batch["image"])[1].softmax(1))
     labels = flat(batch["target"][:, None] if on == "vote" else batch["labels"])
-    beta, total, plain, number = BETA[name], 0.0, 0.0, 0
+    beta = BETA[name]
+    total = 0.0
+    plain = 0.0
+    number = 0
     for b in range(len(labels)):
         for x in range(labels.shape[2]):
             p = truth[b, :, x]
@@ -75,7 +81,8 @@ def test_the_loss_is_that_of_slow_loops(name: str, space: str, on: str) -> None:
                 total -= sum(WEIGHTS[t] * target[t] * math.log(p[t]) for t in range(L))
                 plain -= math.log(p[o])
                 number += 1
-    step, held_out = method.step(batch), method.held_out(batch)
+    step = method.step(batch)
+    held_out = method.held_out(batch)
     assert step.loss.item() == pytest.approx(total / number, rel=1e-9)
     assert held_out.loss.item() == pytest.approx(plain, rel=1e-9)
     assert step.observed == held_out.count == number
@@ -92,14 +99,17 @@ def gradient(logits: list[float], label: int, beta: float, hard: bool) -> NDArra
 @pytest.mark.parametrize("hard", [False, True])
 def test_the_gradient_is_that_of_differences(hard: bool) -> None:
     """That of the probabilities in the target is part of it."""
-    logits, beta, label = [0.3, -0.9, 1.1], 0.7, 1
+    logits = [0.3, -0.9, 1.1]
+    beta = 0.7
+    label = 1
 
     def loss(values: NDArray[np.float64]) -> float:
         p = np.exp(values) / np.exp(values).sum()
         z = np.eye(3)[p.argmax()] if hard else p
         return float(-((beta * np.eye(3)[label] + (1 - beta) * z) * np.log(p)).sum())
 
-    at, small = np.array(logits), 1e-5
+    at = np.array(logits)
+    small = 1e-5
     expected = [(loss(at + small * e) - loss(at - small * e)) / (2 * small) for e in np.eye(3)]
     np.testing.assert_allclose(gradient(logits, label, beta, hard), expected, rtol=1e-6)
 
@@ -122,11 +132,14 @@ def test_false_labels_are_learnt_by_heart_less(hard: bool) -> None:
     Two groups lie at -1 and 1 on the first of 60 axes, and by the others each point can be told.
     """
     rng = np.random.default_rng(0)
-    truth, new_truth = np.repeat([0, 1], 100), np.repeat([0, 1], 1000)
+    truth = np.repeat([0, 1], 100)
+    new_truth = np.repeat([0, 1], 1000)
     points, new = (rng.normal(0, 0.5, (len(each), 60)) for each in (truth, new_truth))
-    points[:, 0], new[:, 0] = 2 * truth - 1, 2 * new_truth - 1
+    points[:, 0] = 2 * truth - 1
+    new[:, 0] = 2 * new_truth - 1
     labels = np.where(np.arange(len(truth)) % 4 == 0, 1 - truth, truth)
-    x, votes = torch.from_numpy(points), torch.from_numpy(np.eye(2)[labels])
+    x = torch.from_numpy(points)
+    votes = torch.from_numpy(np.eye(2)[labels])
     errors = {}
     for beta in (1.0, 0.6):
         weight = torch.zeros(60, 2, dtype=torch.float64, requires_grad=True)
@@ -144,7 +157,8 @@ def test_false_labels_are_learnt_by_heart_less(hard: bool) -> None:
 
 @every_name
 def test_without_a_share_of_the_prediction_it_is_the_vote(name: str) -> None:
-    method, batch = method_of(name, "mask", beta=1.0), batch_of("mask")
+    method = method_of(name, "mask", beta=1.0)
+    batch = batch_of("mask")
     voted = learning_method("vote").load()(method.task, learning_method("vote").parse({})).double()
     voted.load_state_dict(method.state_dict())
     voted.class_weights.copy_(method.class_weights)

@@ -301,7 +301,8 @@ def test_tables_count_labels_readings_and_coverage(run: Run, tmp_path: Path) -> 
 
 
 def test_tables_with_reference_and_an_idle_rater(run: Run, tmp_path: Path) -> None:
-    path, truth = tmp_path / "answers.csv", tmp_path / "truth.csv"
+    path = tmp_path / "answers.csv"
+    truth = tmp_path / "truth.csv"
     path.write_text("task,worker,label\nt1,ann,0\nt2,ann,1\nt2,bob,\n")
     truth.write_text("task,label\nt1,0\n")
     found = report(run, path, "--reference", truth)

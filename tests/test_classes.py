@@ -23,7 +23,8 @@ def values_and_labels(draw: st.DrawFn) -> tuple[Classes, np.dtype[Any], np.ndarr
     """Draw a type of integers, classes with any values of that type, labels and a missing value."""
     dtype = draw(st.sampled_from(INTEGERS))
     info = np.iinfo(dtype)
-    low, high = max(info.min, -(2**63)), min(info.max, 2**63 - 1)
+    low = max(info.min, -(2**63))
+    high = min(info.max, 2**63 - 1)
     near = st.integers(max(low, -3), min(high, 300)) | st.integers(low, high)
     values = draw(st.lists(near, min_size=2, max_size=8, unique=True))
     classes = Classes.from_values(values[:-1])

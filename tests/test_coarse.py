@@ -93,7 +93,9 @@ def pixel_loop(
     `v[label]`, `v = M^T u`.
     """
     cases, raters = labels.shape[:2]
-    total, trace, observed = 0.0, 0.0, 0
+    total = 0.0
+    trace = 0.0
+    observed = 0
     for b in range(cases):
         for x in np.ndindex(labels.shape[2:]):
             p = truth[(b, slice(None), *x)]
@@ -103,7 +105,8 @@ def pixel_loop(
                 q = int(labels[(b, r, *x)])
                 if q == MISSING:
                     continue
-                seen, observed = True, observed + 1
+                seen = True
+                observed = observed + 1
                 own = a[(b, r, slice(None), slice(None), *x)]
                 trace += float(np.trace(own))
                 product = own @ m[r] if r in negative else own
@@ -120,7 +123,8 @@ def pixel_loop(
 @BOTH
 @SPACES
 def test_losses_of_drawings_are_those_of_the_equations(form: Form, space: tuple[int, ...]) -> None:
-    logits, truth = normal(2, 3, 3, 3, *space), normal(2, 3, *space, seed=3).log_softmax(1)
+    logits = normal(2, 3, 3, 3, *space)
+    truth = normal(2, 3, *space, seed=3).log_softmax(1)
     log_m = log_transitions(normal(3, 3, 3, seed=4))
     labels = some_labels(2, 3, *space)
     assert (labels == MISSING).any() and (labels[:, 1] >= 0).any()
@@ -147,7 +151,8 @@ def test_a_step_is_equation_6_with_class_weights(form: Form, annotations: Kinds)
     batch = batch_of(labels)
     method.start_epoch(0)
     step = method.step(batch)
-    truth, matrices = method.truth(batch["image"]), method.confusion(batch["image"])
+    truth = method.truth(batch["image"])
+    matrices = method.confusion(batch["image"])
     m = method.transition()
     known = np.zeros((len(annotations), 3, 3)) if m is None else m.double().numpy()
     arrays = truth.detach().double().numpy(), matrices.detach().double().numpy(), known
@@ -175,7 +180,8 @@ def test_the_swap_of_two_classes_is_a_label_turned_round(
     form: Form, space: tuple[int, ...]
 ) -> None:
     """With two classes M has no choice: losses and gradients are those of flipped labels."""
-    logits, truth = normal(2, 2, 2, 2, *space), normal(2, 2, *space, seed=3)
+    logits = normal(2, 2, 2, 2, *space)
+    truth = normal(2, 2, *space, seed=3)
     labels = some_labels(2, 2, *space, classes=2)
     flipped = labels.clone()
     flipped[:, 1] = torch.where(labels[:, 1] == MISSING, MISSING, 1 - labels[:, 1])
@@ -199,7 +205,8 @@ def test_the_swap_of_two_classes_is_a_label_turned_round(
 
 @pytest.mark.parametrize("shared", [True, False])
 def test_gradients_of_matrices_and_transition_are_those_of_calculus(shared: bool) -> None:
-    labels, negative = some_labels(2, 2, 3), torch.tensor([0])
+    labels = some_labels(2, 2, 3)
+    negative = torch.tensor([0])
 
     def columns(logits: Tensor, values: Tensor) -> Tensor:
         said = SharedConfusion(logits.log_softmax(3)) if shared else PixelConfusion(logits)
@@ -211,8 +218,10 @@ def test_gradients_of_matrices_and_transition_are_those_of_calculus(shared: bool
 
 
 def test_shared_and_pixel_matrices_agree() -> None:
-    matrix, log_m = normal(1, 2, 3, 3).log_softmax(3), log_transitions(normal(2, 3, 3, seed=1))
-    labels, negative = some_labels(4, 2, 5), torch.tensor([1])
+    matrix = normal(1, 2, 3, 3).log_softmax(3)
+    log_m = log_transitions(normal(2, 3, 3, seed=1))
+    labels = some_labels(4, 2, 5)
+    negative = torch.tensor([1])
     everywhere = matrix[..., None].expand(4, -1, -1, -1, 5)
     shared = ComplementConfusion(SharedConfusion(matrix), log_m, negative)
     pixel = ComplementConfusion(PixelConfusion(everywhere), log_m, negative)
@@ -245,7 +254,8 @@ def test_the_transition_is_learnt_while_matrices_are_held() -> None:
     method = method_of(("positive", "negative"), warm_up=1)
     method.start_epoch(0)
     method.step(batch_of(some_labels(2, 2, 5, 5))).loss.backward()
-    gradient, head = method.raters.choice.grad, method.raters.head.weight
+    gradient = method.raters.choice.grad
+    head = method.raters.head.weight
     assert gradient is not None and gradient[1].abs().max() > 1e-4
     assert isinstance(head, torch.nn.Parameter) and head.grad is None
 
@@ -316,7 +326,8 @@ def test_answers_are_a_for_matrices_and_v_for_negative_raters() -> None:
     method = disturbed(method_of(MIXED, trust_masks=False))
     image = normal(2, 1, 3, 4).float()
     maps = method.maps(image, Asked(("r0", "r1"), confusion=True))
-    p, a = maps["truth"].detach().numpy(), maps["confusion"].detach().numpy()
+    p = maps["truth"].detach().numpy()
+    a = maps["confusion"].detach().numpy()
     u = np.einsum("btyx,brtoyx->broyx", p, a)
     transition = method.transition()
     assert transition is not None
@@ -370,7 +381,8 @@ def test_the_share_term_is_the_divergence_and_its_gradient() -> None:
 
 
 def test_the_share_counts_in_the_warm_up_too() -> None:
-    labels, regions = some_labels(2, 1, 4, 4), torch.zeros(2, 4, 4, dtype=torch.long)
+    labels = some_labels(2, 1, 4, 4)
+    regions = torch.zeros(2, 4, 4, dtype=torch.long)
     regions[1, 2:] = MISSING
     for warm_up_on in ("vote", "labels"):
         for epoch in (0, 1):

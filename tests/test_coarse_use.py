@@ -175,10 +175,12 @@ def test_negative_drawings_are_fused_with_a_model(model: raters.Model) -> None:
 def test_who_denies_does_not_spoil_the_matrices_of_others(model: raters.Model) -> None:
     both = study_of(ann=("positive", TRUTH), ben=("negative", NEGATIVE)).annotate(None, "rest")
     consensus = raters.fuse(both, model=model)
-    fused, rows = consensus[0], consensus.rows
+    fused = consensus[0]
+    rows = consensus.rows
     shown = {row["rater"] for row in rows if row["sensitivity"] is not None}
     assert shown == {"ann"} and {row["rater"] for row in rows} == {"ann", "ben"}
-    counts, found = np.zeros((3, 3)), np.moveaxis(fused.truth, 0, -1).reshape(-1, 3)
+    counts = np.zeros((3, 3))
+    found = np.moveaxis(fused.truth, 0, -1).reshape(-1, 3)
     for truth, said in zip(found, TRUTH[0].ravel(), strict=True):
         counts[:, said] += truth
     np.testing.assert_allclose(fused.confusion[0], counts / counts.sum(1, keepdims=True), rtol=1e-4)

@@ -44,7 +44,9 @@ def test_counts_of_images_and_tables_agree() -> None:
 
 
 def test_repeated_readings_count_each() -> None:
-    task, rater, label = np.array([0, 0, 0]), np.array([0, 0, 1]), np.array([1, 0, 1])
+    task = np.array([0, 0, 0])
+    rater = np.array([0, 0, 1])
+    label = np.array([1, 0, 1])
     counts = cm.count_triplets(task, rater, label, np.array([1]), raters=2, num_classes=2)
     assert counts.tolist() == [[[0, 0], [1, 1]], [[0, 0], [0, 1]]]
 
@@ -106,7 +108,8 @@ def test_itk_order_on_a_rater_with_a_known_confusion() -> None:
 def test_errors_by_a_slow_loop() -> None:
     random = np.random.default_rng(1)
     estimated, true = random.dirichlet(np.ones(3), (2, 4, 3))
-    squares, rows = [], []
+    squares = []
+    rows = []
     for r in range(4):
         for t in range(3):
             row = [(estimated[r, t, o] - true[r, t, o]) ** 2 for o in range(3)]
@@ -167,7 +170,9 @@ def test_dominance_is_by_column_of_the_mean() -> None:
 def test_dominance_by_a_slow_loop(seed: int, classes: int, raters: int) -> None:
     matrices = np.random.default_rng(seed).dirichlet(np.ones(classes), (raters, classes))
     mean = matrices.mean(axis=0)
-    margins = [mean[i, i] - mean[j, i] for i in range(classes) for j in range(classes) if i != j]
+    margins = []
+    for i in range(classes):
+        margins += [mean[i, i] - mean[j, i] for j in range(classes) if i != j]
     assert cm.dominance_margin(matrices) == pytest.approx(min(margins), abs=1e-9)
 
 

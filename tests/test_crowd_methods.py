@@ -30,14 +30,17 @@ from raters.learning.networks import NetworkOptions, TruthNetwork, build_backbon
 from raters.study.study import Study
 
 Floats = NDArray[np.float64]
-R, L, B = 3, 3, 2
+R = 3
+L = 3
+B = 2
 SPACES = {"table": (), "mask": (4, 3), "volume": (2, 3, 2)}
 WEIGHTS = torch.tensor([0.5, 1.0, 2.0])
 every_space = pytest.mark.parametrize("space", SPACES)
 
 
 def made(name: str, space: str, epochs: int = 4, **given: Any) -> Any:
-    entry, dims = learning_method(name), len(SPACES[space])
+    entry = learning_method(name)
+    dims = len(SPACES[space])
 
     def network() -> TruthNetwork:
         kind = NetworkOptions("patch-cnn", 2, 1, "none") if dims else NetworkOptions("mlp", 4, 1)
@@ -57,7 +60,8 @@ def made(name: str, space: str, epochs: int = 4, **given: Any) -> Any:
 def batch_of(space: str, seed: int = 0) -> Batch:
     """Make labels of which some are missing; one pixel (or case) has none, a rater repeats."""
     random = torch.Generator().manual_seed(seed)
-    sides, cases = SPACES[space], 6 if space == "table" else B
+    sides = SPACES[space]
+    cases = 6 if space == "table" else B
     labels = torch.randint(-1, L, (cases, 4 if space == "table" else R, *sides), generator=random)
     labels[1, ..., -1] = MISSING
     labels[1 if space == "table" else 0].select(-1, 0).fill_(MISSING)
@@ -74,7 +78,8 @@ def batch_of(space: str, seed: int = 0) -> Batch:
 
 def observed(batch: Batch) -> Iterator[tuple[int, int, int, tuple[int, ...]]]:
     """List the labels as case, rater, class and place."""
-    labels, raters_of = batch["labels"].numpy(), batch.get("raters")
+    labels = batch["labels"].numpy()
+    raters_of = batch.get("raters")
     for b, a, *place in np.argwhere(labels != MISSING).tolist():
         rater = a if raters_of is None else int(raters_of[b, a])
         yield b, rater, int(labels[(b, a, *place)]), tuple(place)
@@ -106,11 +111,14 @@ def softmax(values: Floats) -> Floats:
 
 @every_space
 def test_heads_learn_their_raters_and_weights_what_others_say(space: str) -> None:
-    method, batch = made("wdn", space), batch_of(space)
+    method = made("wdn", space)
+    batch = batch_of(space)
     assert isinstance(method, WeightedDoctorNet)
     heads = [plain(method.as_rater(batch["image"], r)) for r in range(R)]
     w = softmax(plain(method.averaging))
-    own, others, count = 0.0, 0.0, 0
+    own = 0.0
+    others = 0.0
+    count = 0
     for b, r, o, place in observed(batch):
         said = [at(head, b, place)[o] for head in heads]
         mixed = sum(w[s] * said[s] for s in range(R) if s != r) / (1 - w[r])
@@ -140,7 +148,8 @@ def test_heads_learn_their_raters_and_weights_what_others_say(space: str) -> Non
 
 
 def test_the_truth_is_a_weighted_mean_of_heads_and_any_weighting_can_be_asked() -> None:
-    method, image = made("wdn", "mask"), batch_of("mask")["image"]
+    method = made("wdn", "mask")
+    image = batch_of("mask")["image"]
     w = softmax(plain(method.averaging))
     heads = [plain(method.as_rater(image, r)) for r in range(R)]
     expected = sum(weight * head for weight, head in zip(w, heads, strict=True))
@@ -164,7 +173,8 @@ def test_phases_of_wdn() -> None:
 
 def test_heads_are_frozen_while_weights_learn() -> None:
     """Nothing is dropped then, and the weights alone have a gradient."""
-    method, batch = made("wdn", "mask", 4), batch_of("mask")
+    method = made("wdn", "mask", 4)
+    batch = batch_of("mask")
     for module in method.modules():
         if isinstance(module, torch.nn.Dropout):
             module.p = 0.5
@@ -190,11 +200,13 @@ def test_heads_are_frozen_while_weights_learn() -> None:
 @every_space
 @pytest.mark.parametrize("layer", ["MW", "VW", "VW+B"])
 def test_one_softmax_before_the_layer_and_one_after(layer: str, space: str) -> None:
-    method, batch = made("crowd-layer", space, layer=layer), batch_of(space)
+    method = made("crowd-layer", space, layer=layer)
+    batch = batch_of(space)
     logits = plain(method.network(batch["image"])[1])
     weights = plain(method.weights)
     biases = np.zeros((R, L)) if method.biases is None else plain(method.biases)
-    total, count = 0.0, 0
+    total = 0.0
+    count = 0
     for b, r, o, place in observed(batch):
         p = softmax(at(logits, b, place))
         scores = p @ weights[r] if layer == "MW" else p * weights[r]
@@ -238,7 +250,8 @@ class _Certain(torch.nn.Module):
 
 
 def test_raters_of_crowd_layers_can_be_joined() -> None:
-    one, other = made("crowd-layer", "table", layer="VW+B"), made("crowd-layer", "table")
+    one = made("crowd-layer", "table", layer="VW+B")
+    other = made("crowd-layer", "table")
     assert one.not_extended == "" and other.matrix_parameters() == [other.weights]
     joined = one.joined(made("crowd-layer", "table", layer="VW+B"))
     assert {name: part.shape for name, part in joined.items()} == {
@@ -253,7 +266,8 @@ def test_raters_of_crowd_layers_can_be_joined() -> None:
 
 @every_space
 def test_labels_are_aggregated_and_counted_in_each_step(space: str) -> None:
-    method, batch = made("agg-net", space, init_accuracy=0.7, smoothing=2.0), batch_of(space)
+    method = made("agg-net", space, init_accuracy=0.7, smoothing=2.0)
+    batch = batch_of(space)
     assert isinstance(method, AggNet)
     method.steps_per_epoch = 4
     random = np.random.default_rng(0)
@@ -272,7 +286,10 @@ def test_labels_are_aggregated_and_counted_in_each_step(space: str) -> None:
     np.testing.assert_allclose(
         plain(method.confusion(batch["image"])).reshape(R, L, L), everywhere, rtol=1e-5
     )
-    total, after, of_all, known = 0.0, 0.75 * before, 0.75 * shown, pixels(batch)
+    total = 0.0
+    after = 0.75 * before
+    of_all = 0.75 * shown
+    known = pixels(batch)
     for place, said in known.items():
         p = at(truth, place[0], place[1:])
         agree = len(said) > 1 and len({o for _, o in said}) == 1
@@ -295,7 +312,8 @@ def test_labels_are_aggregated_and_counted_in_each_step(space: str) -> None:
 
 
 def test_the_first_counts_are_of_all_cases_and_the_warm_up_counts_nothing() -> None:
-    method, batches = made("agg-net", "mask", warm_up=2), [batch_of("mask", k) for k in range(3)]
+    method = made("agg-net", "mask", warm_up=2)
+    batches = [batch_of("mask", k) for k in range(3)]
     assert [method.needs_pass(epoch) for epoch in range(4)] == [False, False, True, False]
     method.start_epoch(1)
     method.step(batches[0])
@@ -359,13 +377,18 @@ def by_all_pairs(h: Floats, g: Floats, p: Floats, w: Floats) -> float:
 
 @every_space
 def test_the_loss_is_that_of_all_pairs(space: str) -> None:
-    method, batch = made("max-mig", space), batch_of(space)
+    method = made("max-mig", space)
+    batch = batch_of(space)
     assert isinstance(method, MaxMIG)
     method.steps_per_epoch = 1
-    truth, known = plain(method.truth(batch["image"])), pixels(batch)
+    truth = plain(method.truth(batch["image"]))
+    known = pixels(batch)
     p = softmax(plain(method.prior_logits))
-    scores, bias = plain(method.scores), plain(method.bias)
-    h, g, w = [], [], []
+    scores = plain(method.scores)
+    bias = plain(method.bias)
+    h = []
+    g = []
+    w = []
     for place, said in known.items():
         h.append(at(truth, place[0], place[1:]))
         g.append(softmax(bias + sum(scores[r, :, o] for r, o in said)))
@@ -387,9 +410,11 @@ def test_the_loss_is_that_of_all_pairs(space: str) -> None:
 
 def test_where_nobody_labelled_the_image_alone_speaks() -> None:
     for name in ("max-mig", "agg-net"):
-        method, batch = made(name, "mask"), batch_of("mask")
+        method = made(name, "mask")
+        batch = batch_of("mask")
         nobody = (batch["labels"] == MISSING).all(1)
-        fused, truth = method.fused(batch).movedim(1, -1), method.truth(batch["image"])
+        fused = method.fused(batch).movedim(1, -1)
+        truth = method.truth(batch["image"])
         assert nobody.any()
         torch.testing.assert_close(fused[nobody], truth.movedim(1, -1)[nobody])
 
@@ -435,10 +460,12 @@ def test_information_of_one_pair_and_of_none_is_finite() -> None:
 
 
 def test_the_aggregator_starts_as_the_posterior_of_the_votes_matrices() -> None:
-    method, batches = made("max-mig", "mask", smoothing=1.0), [batch_of("mask", k) for k in (0, 1)]
+    method = made("max-mig", "mask", smoothing=1.0)
+    batches = [batch_of("mask", k) for k in (0, 1)]
     with torch.no_grad():
         method.see_all(iter(batches))
-    counts, shares = np.zeros((R, L, L)), np.ones(L)
+    counts = np.zeros((R, L, L))
+    shares = np.ones(L)
     for batch in batches:
         for said in pixels(batch).values():
             votes = [sum(o == c for _, o in said) for c in range(L)]
@@ -508,10 +535,14 @@ def test_crowd_layer_finds_the_order_of_raters() -> None:
 
 def test_agg_net_does_not_believe_whoever_draws_most() -> None:
     """One draws a wide margin: counted at all pixels, hardly ever wrong, and believed."""
-    rng, (y, x) = np.random.default_rng(3), np.mgrid[:32, :32]
-    images, labels, truth = [], [], []
+    rng = np.random.default_rng(3)
+    y, x = np.mgrid[:32, :32]
+    images = []
+    labels = []
+    truth = []
     for k in range(16):
-        (row, column), radius = rng.uniform(10, 22, 2), rng.uniform(4, 8)
+        row, column = rng.uniform(10, 22, 2)
+        radius = rng.uniform(4, 8)
         disc = (y - row) ** 2 + (x - column) ** 2 < radius**2
         edge = binary_dilation(disc) ^ disc
         wide = binary_dilation(disc, iterations=2 + k % 2)
@@ -533,8 +564,10 @@ def test_agg_net_does_not_believe_whoever_draws_most() -> None:
 @pytest.mark.parametrize("raters_number", [2, 3])
 def test_agg_net_keeps_what_all_raters_agree_on(raters_number: int) -> None:
     """Of two who differ one is always wrong; that must not count where they agree."""
-    rng, (y, x) = np.random.default_rng(0), np.mgrid[:24, :24]
-    images, labels = [], []
+    rng = np.random.default_rng(0)
+    y, x = np.mgrid[:24, :24]
+    images = []
+    labels = []
     for _ in range(16):
         (row, column) = rng.uniform(8, 16, 2)
         drawn = [
@@ -566,7 +599,8 @@ def test_agg_net_finds_what_raters_are_like() -> None:
 
 def test_max_mig_is_not_taken_in_by_noise_that_raters_share() -> None:
     """Three of seven copy noise: the vote follows it, and Dawid-Skene believes nothing else."""
-    study, test = crowd([0.65] * 4, copies=3), crowd([0.5], seed=1)
+    study = crowd([0.65] * 4, copies=3)
+    test = crowd([0.5], seed=1)
     truth = np.array([case.reference for case in study])
     model = fit(study, "max-mig", epochs=20)
     fused = raters.fuse(study, "max-mig", model=model).table.labels

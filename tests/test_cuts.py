@@ -32,7 +32,8 @@ def test_two_classes_are_foreground_above_the_cut(cut: float) -> None:
 
 
 def test_several_classes_win_by_weighted_odds() -> None:
-    found, cuts = softmax(4, 50), [0.2, 0.6, 0.5]
+    found = softmax(4, 50)
+    cuts = [0.2, 0.6, 0.5]
     for voxel, label in zip(found.T, cut_labels(found, cuts), strict=True):
         odds = [voxel[0], *(p * (1 - cut) / cut for p, cut in zip(voxel[1:], cuts, strict=True))]
         assert label == int(np.argmax(odds))
@@ -81,11 +82,11 @@ def test_best_cuts_of_several_classes_go_together(classes: int) -> None:
     random = np.random.default_rng(classes)
     masks = [random.integers(0, classes, 80) for _ in range(3)]
     masks[0][:9] = -1
-    cases = [
-        (found := softmax(classes, 80, seed=k) + 0.3 * (np.arange(classes)[:, None] == mask))
-        / found.sum(axis=0)
-        for k, mask in enumerate(masks)
-    ]
+    cases = []
+    for k, mask in enumerate(masks):
+        is_class = np.arange(classes)[:, None] == mask
+        weights = softmax(classes, 80, seed=k) + 0.3 * is_class
+        cases.append(weights / weights.sum(axis=0))
     chosen = best_cut(cases, masks)
     value = _mean_dice(cases, masks, chosen)
     assert value >= _mean_dice(cases, masks, np.full(classes - 1, 0.5))
@@ -118,7 +119,8 @@ def test_cuts_that_are_best_one_by_one_can_be_worse_together_than_half() -> None
 def test_two_of_five_raters_mark_an_object_and_half_erases_it() -> None:
     disc = np.hypot(*np.mgrid[-8:8, -8:8]) < 5
     p = 0.4 * disc  # what a network says that learnt the mean of five raters, three of them blind
-    found, masks = np.stack([1 - p, p]), np.stack([disc, disc, *[np.zeros_like(disc)] * 3])
+    found = np.stack([1 - p, p])
+    masks = np.stack([disc, disc, *[np.zeros_like(disc)] * 3])
     assert not cut_labels(found).any()
     np.testing.assert_array_equal(cut_labels(found, best_cut([found], [disc])), disc)
     blind = area_cut([found], [masks.astype(int)], blank=False)
@@ -128,7 +130,8 @@ def test_two_of_five_raters_mark_an_object_and_half_erases_it() -> None:
 def test_area_cut_predicts_the_area_that_raters_draw() -> None:
     cases = [softmax(3, 30, 30, seed=k) for k in range(3)]
     labels = [np.random.default_rng(k).choice(3, (4, 30, 30), p=(0.7, 0.2, 0.1)) for k in range(3)]
-    labels[0][1], labels[1][:, :10] = -1, -1  # one rater skipped a case, nobody saw some rows
+    labels[0][1] = -1  # one rater skipped a case
+    labels[1][:, :10] = -1  # nobody saw some rows
     cuts = area_cut(cases, labels)
     drawn = [sum(_share(own, k + 1) for own in labels) for k in range(2)]
 
@@ -154,7 +157,8 @@ def _share(labels: np.ndarray, c: int) -> float:
 
 def test_bands_of_rows_add_up_to_the_case() -> None:
     random = np.random.default_rng(5)
-    found, reference = softmax(3, 12, 7), random.integers(-1, 3, (12, 7))
+    found = softmax(3, 12, 7)
+    reference = random.integers(-1, 3, (12, 7))
     labels = random.integers(-1, 3, (3, 12, 7))
     labels[2] = 0  # blank; another one is blank in the first band only
     labels[1, :5] = 0
@@ -180,7 +184,8 @@ def test_blank_masks_count_or_not() -> None:
 
 def test_empty_cases_want_a_cut_that_leaves_them_empty() -> None:
     found = np.full((2, 10), 0.5)
-    found[1], found[0] = 0.6, 0.4
+    found[1] = 0.6
+    found[0] = 0.4
     assert best_cut([found], [np.zeros(10, int)]) == pytest.approx([0.6])
 
 
@@ -198,7 +203,8 @@ def test_nothing_to_choose_by_is_an_error() -> None:
 
 
 def test_cases_that_do_not_fit_are_refused() -> None:
-    maps, drawn = np.zeros((2, 4, 4)), np.zeros((3, 4, 4), int)
+    maps = np.zeros((2, 4, 4))
+    drawn = np.zeros((3, 4, 4), int)
     for labels, words in (
         ([drawn, drawn], "found 1 maps and 2 labels, expected one per case"),
         ([drawn[:, :3]], r"a map of shape \(2, 4, 4\) and labels of shape \(3, 3, 4\), expected"),

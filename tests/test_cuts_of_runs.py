@@ -29,7 +29,8 @@ SMALL = {"epochs": 2, "width": 2, "depth": 2, "progress": False, "batch_size": 4
 
 def shy_study(references: bool = True) -> Study:
     """Discs that two of five raters draw: their mean is 0.4 there."""
-    rng, space = np.random.default_rng(0), np.mgrid[0:16, 0:16]
+    rng = np.random.default_rng(0)
+    space = np.mgrid[0:16, 0:16]
     centres = rng.uniform(5, 11, (30, 2, 1, 1))
     truth = (np.hypot(*(space[:, np.newaxis] - centres.swapaxes(0, 1))) < 4).astype(np.int16)
     images = truth + rng.normal(0, 0.1, truth.shape)
@@ -65,7 +66,8 @@ def said(
 
 
 def test_a_run_keeps_the_cuts_of_its_held_out_cases(run: Path) -> None:
-    model, held_out = raters.load(run), shy_study().select(split="val")
+    model = raters.load(run)
+    held_out = shy_study().select(split="val")
     cases = list(held_out.iter_cases())
     truths = [model.truth(case) for case in cases]
     assert model.cuts is not None
@@ -105,7 +107,8 @@ def test_cuts_are_saved_and_extended_with_the_model(run: Path, tmp_path: Path) -
 
 
 def test_large_images_come_in_bands() -> None:
-    small, study = make_model(patch_size=(8, 8)), shy_study().select(split="val")
+    small = make_model(patch_size=(8, 8))
+    study = shy_study().select(split="val")
     found = find_cuts(small, study, "held-out")
     cases = list(study.iter_cases())
     truths = [small.truth(case) for case in cases]
@@ -216,7 +219,8 @@ def test_predict_writes_masks_at_the_cut(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    model, case = raters.load(run), shy_study().select(split="test")[0]
+    model = raters.load(run)
+    case = shy_study().select(split="test")[0]
     cut = f"{np.median(model.truth(case)[1]):.4f}"  # half of the image is above it
     words = ("predict", run, written, "-o", tmp_path / "out")
     assert said(capsys, monkeypatch, *words, "--cut", cut, "--probabilities").code == 0
@@ -232,7 +236,8 @@ def test_predict_writes_masks_at_the_cut(
 
 
 def test_what_raters_would_draw_is_not_cut(tmp_path: Path) -> None:
-    model, study = make_model(), shy_study().select(split="test")
+    model = make_model()
+    study = shy_study().select(split="test")
     outputs = Outputs(raters=("ann",), cut=0.01)
     predict_study(model, study, tmp_path / "out", outputs)
     [path] = [p for p in (tmp_path / "out/as-ann").glob(f"{study[0].id}.*") if p.is_file()]
@@ -241,7 +246,8 @@ def test_what_raters_would_draw_is_not_cut(tmp_path: Path) -> None:
 
 
 def test_evaluate_gives_dice_at_three_cuts(run: Path) -> None:
-    model, study = raters.load(run), shy_study()
+    model = raters.load(run)
+    study = shy_study()
     found = evaluate(run, study, "test")
     [row] = found.cuts
     cases = list(study.select(split="test").iter_cases())
@@ -258,7 +264,8 @@ def test_evaluate_gives_dice_at_three_cuts(run: Path) -> None:
 
 
 def test_without_a_reference_it_is_the_mean_over_raters(run: Path) -> None:
-    model, study = raters.load(run), shy_study(references=False)
+    model = raters.load(run)
+    study = shy_study(references=False)
     [row] = evaluate(model, study, "test").cuts
     cases = list(study.select(split="test").iter_cases())
     expected = np.mean([[dice(m, model.predict(c, "area")) for m in c.labels] for c in cases])

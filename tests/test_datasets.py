@@ -21,7 +21,8 @@ DOCS = Path(__file__).parent.parent / "docs" / "datasets.md"
 @pytest.mark.parametrize("key", MADE)
 def test_prepare(key: str, tmp_path: Path) -> None:
     make, check = MADE[key]
-    source, name = tmp_path / "source", key.partition(":")[0]
+    source = tmp_path / "source"
+    name = key.partition(":")[0]
     source.mkdir()
     source = make(source)
     as_downloaded = open_dataset(name, source)
@@ -50,7 +51,8 @@ def test_registry(name: str) -> None:
 
 @pytest.mark.parametrize("name", DATASETS)
 def test_documented(name: str) -> None:
-    dataset, pages = DATASETS[name], DOCS.read_text().split("\n## ")
+    dataset = DATASETS[name]
+    pages = DOCS.read_text().split("\n## ")
     section = next((p for p in pages if p.startswith(f"{name}\n")), None)
     assert section is not None, f"docs/datasets.md has no section '## {name}'"
     words = " ".join(section.split())
@@ -76,14 +78,16 @@ def test_form_can_be_chosen(tmp_path: Path) -> None:
 
 def test_lidc_takes_the_form_that_suits_the_source(tmp_path: Path) -> None:
     for key, packed in (("lidc", False), ("lidc:npz", True), ("lidc:sqlite", False)):
-        folder, out = tmp_path / key.replace(":", "-"), tmp_path / f"{len(key)}-study"
+        folder = tmp_path / key.replace(":", "-")
+        out = tmp_path / f"{len(key)}-study"
         folder.mkdir()
         prepare("lidc", MADE[key][0](folder), out)
         assert (out / "labels.npy").exists() == packed
 
 
 def test_a_changed_source_is_written_anew(tmp_path: Path) -> None:
-    source, out = tmp_path / "source", tmp_path / "study"
+    source = tmp_path / "source"
+    out = tmp_path / "study"
     source.mkdir()
     mnist(source)
     assert prepare("mnist-masks", source, out).written == 8

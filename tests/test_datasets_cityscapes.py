@@ -42,7 +42,8 @@ def test_later_polygons_lie_over_earlier_ones(tmp_path: Path) -> None:
     distance = np.full((20, 30), np.inf)
     for entry, number in zip(entries, (23, 11, 16), strict=True):
         inside, near = _even_odd(entry["polygon"])
-        expected[inside], distance = number, np.minimum(distance, near)
+        expected[inside] = number
+        distance = np.minimum(distance, near)
     clear = distance > 1
     assert clear.sum() > 200
     np.testing.assert_array_equal(draw(path)[clear], expected[clear])
@@ -51,7 +52,8 @@ def test_later_polygons_lie_over_earlier_ones(tmp_path: Path) -> None:
 def _even_odd(polygon: list[list[int]]) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
     """Return which pixels lie inside, and how far each is from the outline."""
     rows, columns = np.indices((20, 30), float)
-    inside, near = np.zeros((20, 30), bool), np.full((20, 30), np.inf)
+    inside = np.zeros((20, 30), bool)
+    near = np.full((20, 30), np.inf)
     for (x0, y0), (x1, y1) in zip(polygon, polygon[1:] + polygon[:1], strict=True):
         if y0 != y1:
             at = (x1 - x0) * (rows - y0) / (y1 - y0) + x0

@@ -30,7 +30,8 @@ def test_the_cup_lies_in_the_disc(value: int, tmp_path: Path) -> None:
 
 def test_an_empty_cup_and_an_empty_disc(tmp_path: Path) -> None:
     drawn = nerve(0, 1)
-    disc, none = write(tmp_path / "d.png", drawn > 0), write(tmp_path / "n.png", drawn > 9)
+    disc = write(tmp_path / "d.png", drawn > 0)
+    none = write(tmp_path / "n.png", drawn > 9)
     np.testing.assert_array_equal(combined(disc, none).values, drawn > 0)
     assert not combined(none, none).values.any()
     with pytest.raises(RatersError, match=r"d\.png: found a cup of \d+ pixels, 0 of them in"):
@@ -39,7 +40,8 @@ def test_an_empty_cup_and_an_empty_disc(tmp_path: Path) -> None:
 
 def test_a_cup_outside_the_disc(tmp_path: Path) -> None:
     drawn = nerve(0, 1)
-    disc, cup = write(tmp_path / "disc.png", drawn > 0), write(tmp_path / "cup.png", drawn == 2)
+    disc = write(tmp_path / "disc.png", drawn > 0)
+    cup = write(tmp_path / "cup.png", drawn == 2)
     with pytest.raises(RatersError, match=r"disc\.png: found a cup of .* \(cup\.png\), expected"):
         combined(cup, disc)  # swapped
     moved = write(tmp_path / "moved.png", np.roll(drawn == 2, 8, axis=1))
@@ -56,7 +58,8 @@ def test_masks_of_one_structure_hold_two_values(tmp_path: Path) -> None:
 
 
 def test_masks_of_one_annotator_have_one_shape(tmp_path: Path) -> None:
-    disc, cup = np.ones((4, 5)), np.ones((5, 4))
+    disc = np.ones((4, 5))
+    cup = np.ones((5, 4))
     with pytest.raises(RatersError, match=r"cup\.png: found shape \(5, 4\), expected \(4, 5\)"):
         combined(write(tmp_path / "disc.png", disc), write(tmp_path / "cup.png", cup))
 
@@ -71,7 +74,8 @@ def test_values_that_are_swapped(tmp_path: Path) -> None:
 
 def test_a_cup_that_touches_the_edge_of_the_disc_is_no_error(tmp_path: Path) -> None:
     values = np.zeros((9, 9), np.uint8)
-    values[1:8, 1:8], values[3:6, 1:8] = 255, 128
+    values[1:8, 1:8] = 255
+    values[3:6, 1:8] = 128
     save(tmp_path / "a.tif", values)
     assert (by_values(tmp_path / "a.tif", 255, 128).values == 2).sum() == 21
 

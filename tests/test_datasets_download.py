@@ -55,7 +55,8 @@ class Handler(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def server() -> Iterator[str]:
-    Handler.files, Handler.seen = {"a.bin": CONTENT}, []
+    Handler.files = {"a.bin": CONTENT}
+    Handler.seen = []
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as served:
         thread = threading.Thread(target=served.serve_forever, args=(0.01,))
         thread.start()

@@ -118,7 +118,8 @@ def broken_idx(tmp_path: Path, content: bytes, *words: str) -> None:
 def test_idx_that_is_cut(tmp_path: Path) -> None:
     source = made("mnist", tmp_path)
     whole = gzip.decompress((source / "train-images-idx3-ubyte.gz").read_bytes())
-    found, expected = 5 * 784 - 100, 5 * 784
+    found = 5 * 784 - 100
+    expected = 5 * 784
     words = (f"found {found:,} bytes", f"expected {expected:,} for 5 x 28 x 28")
     broken_idx(tmp_path, gzip.compress(whole[:-100]), *words)
 
@@ -174,7 +175,8 @@ def test_malicious_pickle_is_refused(protocol: int, tmp_path: Path) -> None:
 
 
 def test_malicious_files_of_cifar_are_refused(tmp_path: Path) -> None:
-    trap, source = tmp_path / "trap", made("cifar10", tmp_path)
+    trap = tmp_path / "trap"
+    source = made("cifar10", tmp_path)
     torch_file(source / "CIFAR-10_human.pt", Evil(trap))
     refused("cifar10", source, "CIFAR-10_human.pt", "found a call of")
     (source / "cifar-10-batches-py/data_batch_2").write_bytes(pickle.dumps(Evil(trap)))
@@ -315,7 +317,8 @@ def test_batches_without_their_folder(tmp_path: Path) -> None:
 
 def test_crops_without_an_array(tmp_path: Path) -> None:
     path = tmp_path / "crops.npz"
-    image, names = np.zeros((2, 8, 8), np.uint8), np.zeros((2, 3), int)
+    image = np.zeros((2, 8, 8), np.uint8)
+    names = np.zeros((2, 3), int)
     np.savez(path, image=image, patient_nodule_slice=names)
     refused("lidc", path, "found image, patient_nodule_slice, expected an array 'masks_packed'")
     packed = np.zeros((2, 3, 8, 1), np.uint8)
@@ -442,7 +445,8 @@ def test_columns_of_tables(tmp_path: Path) -> None:
     words = "found columns patient, reader, occasion, label, expected patient, observer,"
     replaced("anaesthetist", "anaesthetist.csv", "observer", "reader", fresh(), words)
     replaced("anaesthetist", "anaesthetist.csv", "10,2,1,4", "10,2,1,5", fresh(), "'5'")
-    crowd, gold = "music_genre_mturk.csv", "music_genre_gold.csv"
+    crowd = "music_genre_mturk.csv"
+    gold = "music_genre_gold.csv"
     replaced("music-genre", crowd, "feature5,", "feature05,", fresh(), "expected 'feature5'")
     replaced("music-genre", crowd, ",annotator", ",worker", fresh(), "expected 'annotator'")
     replaced("music-genre", gold, ",rock", ",rokc", fresh(), "found the genre 'rokc'")
@@ -531,7 +535,8 @@ def test_ms_subjects_without_files_or_with_others(tmp_path: Path) -> None:
 def test_gliomas_of_another_shape_or_value(tmp_path: Path) -> None:
     source = made("brats2019", tmp_path / "source")
     case = source / "HGG/BraTS19_A_10_1"
-    seg, t2 = case / "BraTS19_A_10_1_seg.nii.gz", case / "BraTS19_A_10_1_t2.nii.gz"
+    seg = case / "BraTS19_A_10_1_seg.nii.gz"
+    t2 = case / "BraTS19_A_10_1_t2.nii.gz"
     ones = np.ones((200, 195, 4), np.uint8)
     nifti(seg, ones * 3, BRATS_AFFINE)
     words = (str(seg), "found value 3", "expected one of 0, 1, 2, 4")

@@ -172,7 +172,8 @@ def test_the_table_has_the_numbers_of_evaluate(
     assert [row["Dice"] for row in rows] == [*found[0], *found[1], *found[2], *found[3]]
     for row in rows:
         assert f"{row['Dice']:.3f}" in said
-    networks, study = rows[-3:], raters.read(folder / "study").select(split="test")
+    networks = rows[-3:]
+    study = raters.read(folder / "study").select(split="test")
     for row, name in zip(networks, ("vote", "pixel-cm", "truth"), strict=True):
         model = raters.load(folder / "runs" / name)
         for column, cut in (("at best cut", "best"), ("at area cut", "area")):

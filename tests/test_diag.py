@@ -36,9 +36,12 @@ def drawn(cases: int, seed: int = 0, **beside: Any) -> Study:
 
     The three are the majority, and their masks tell nothing of the size.
     """
-    rng, side = np.random.default_rng(seed), 32
+    rng = np.random.default_rng(seed)
+    side = 32
     rows, columns = np.mgrid[:side, :side]
-    images, labels, diagnoses = [], [], []
+    images = []
+    labels = []
+    diagnoses = []
     for case in range(cases):
         row, column = rng.uniform(8, side - 17, 2)
         ill = case % 2 == 1
@@ -59,7 +62,8 @@ def overlap(found: Array, mask: Array) -> float:
 
 
 def test_who_tells_the_diagnosis_is_believed_against_the_majority() -> None:
-    study, test = drawn(32), list(drawn(8, seed=1).iter_cases())
+    study = drawn(32)
+    test = list(drawn(8, seed=1).iter_cases())
     model = raters.fit(study, "diag", epochs=8, **OPTIONS)
     weights = model.method.rater_weights.tolist()  # type: ignore[union-attr, operator]
     assert weights[0] > 0.6
@@ -119,7 +123,8 @@ def test_the_facts_are_counted_pixel_by_pixel() -> None:
 def facts_slowly(labels: Array, image: Array, value: int) -> list[float]:
     """Go through the pixels of a mask one by one."""
     inside = [place for place in np.ndindex(*labels.shape) if labels[place] == value]
-    known, edge = int((labels >= 0).sum()), 0
+    known = int((labels >= 0).sum())
+    edge = 0
     for place in inside:
         near = []
         for axis, step in np.ndindex(labels.ndim, 2):
@@ -135,7 +140,9 @@ def facts_slowly(labels: Array, image: Array, value: int) -> list[float]:
         float(np.mean([(p[axis] + 0.5) / labels.shape[axis] for p in inside]))
         for axis in range(labels.ndim)
     ]
-    means, spreads, slopes = [], [], []
+    means = []
+    spreads = []
+    slopes = []
     for channel in image:
         values = [channel[p] for p in inside]
         gradient = np.gradient(channel)
@@ -155,7 +162,8 @@ def test_regression_is_the_maximum_of_its_formula(number: int) -> None:
     for fit in range(2):
 
         def cost(flat: Array, fit: int = fit) -> float:
-            weights, total = flat.reshape(5, number), 0.0
+            weights = flat.reshape(5, number)
+            total = 0.0
             for i in range(30):
                 logits = [
                     weights[0, d] + sum(z[fit, i, j] * weights[j + 1, d] for j in range(4))
@@ -236,7 +244,8 @@ def test_targets_follow_the_case_and_gaps_are_filled_by_the_network() -> None:
         "labels": torch.from_numpy(case.labels.astype(np.int64))[None].clone(),
     }
     batch["labels"][..., :4] = -1
-    fused, truth = method.fused(batch), method.truth(batch["image"])
+    fused = method.fused(batch)
+    truth = method.truth(batch["image"])
     torch.testing.assert_close(fused[..., :4], truth[..., :4])
     plain = mean_label(batch["labels"], 2, method.rater_weights[None])
     torch.testing.assert_close(fused[..., 4:], plain[..., 4:])

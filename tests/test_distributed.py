@@ -165,7 +165,8 @@ def test_padding_has_an_image_and_no_labels(patch: tuple[int, ...] | None) -> No
                     np.full((2, 4, 4), 0.5) if soft else case.labels[0]  # type: ignore[misc]
                 ),
             )
-            real, nothing = collate([data[0]]), collate([data[None]])
+            real = collate([data[0]])
+            nothing = collate([data[None]])
             assert {k: v.shape for k, v in real.items()} == {k: v.shape for k, v in nothing.items()}
             assert nothing["case"].tolist() == [NO_CASE]
             assert nothing["image"].abs().sum() > 0

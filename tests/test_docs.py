@@ -51,7 +51,8 @@ RUNNING = [page for page in PAGES if blocks(page)]
 @pytest.fixture
 def registries(tmp_path: Path) -> Iterator[None]:
     """Take out what a page has added to the registries, so that other tests do not find it."""
-    fusion, learning = dict(FUSION_METHODS), dict(LEARNING_METHODS)
+    fusion = dict(FUSION_METHODS)
+    learning = dict(LEARNING_METHODS)
     yield
     for name in set(FUSION_METHODS) - set(fusion):
         del FUSION_METHODS[name]

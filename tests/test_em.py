@@ -25,7 +25,9 @@ from raters.simulation import draw_labels
 from raters.study.study import Study
 
 Array = NDArray[np.float64]
-R, L, CASES = 3, 3, 5
+R = 3
+L = 3
+CASES = 5
 SPACES: dict[str, tuple[int, ...]] = {"mask": (4, 3), "volume": (2, 3, 2), "table": ()}
 WEIGHTS = (0.5, 1.0, 2.5)
 FORMS: dict[str, tuple[str, dict[str, Any]]] = {
@@ -44,7 +46,8 @@ def network(dims: int) -> TruthNetwork:
 
 def method_of(form: str, space: str) -> EMMethod:
     """Make a method in float64; its rounds begin with epochs 0, 2 and 4 of 7."""
-    (name, given), dims = FORMS[form], len(SPACES[space])
+    name, given = FORMS[form]
+    dims = len(SPACES[space])
     kind = "segmentation" if dims else "classification"
     task = Task(kind, tuple("abc"), L, dims, functools.partial(network, dims), 7)  # type: ignore[arg-type]
     entry = learning_method(name)
@@ -150,8 +153,10 @@ class TestSteps:
     @every_form
     @every_space
     def test_matrices_are_counted_as_in_slow_loops(self, form: str, space: str) -> None:
-        method, batches = method_of(form, space), batches_of(space)
-        printed, given = form == "gem as printed", 0.0 if form == "gem as printed" else 1.0
+        method = method_of(form, space)
+        batches = batches_of(space)
+        printed = form == "gem as printed"
+        given = 0.0 if form == "gem as printed" else 1.0
         begin(method, 0, batches)
         pixels = [(p, said) for p, said in all_pixels(method, batches) if said]
         expected = counted([(mean_of(said), said) for _, said in pixels], given)
@@ -174,7 +179,8 @@ class TestSteps:
     @every_space
     def test_the_loss_is_that_of_slow_loops(self, form: str, space: str) -> None:
         """Targets are those of the network at the start of the round, weighed by class."""
-        method, batches = method_of(form, space), batches_of(space)
+        method = method_of(form, space)
+        batches = batches_of(space)
         matrices: Array = np.zeros(0)
         shares = old = matrices
         asked: list[list[Pixel]] = []
@@ -189,7 +195,8 @@ class TestSteps:
                 shares = np.mean(known, axis=0)
             moved(method, 20 + epoch)
             for k, batch in enumerate(batches):
-                total, number = 0.0, 0
+                total = 0.0
+                number = 0
                 for i, (p, said) in enumerate(pixels_of(method, batch)):
                     if not said:
                         continue
@@ -208,7 +215,8 @@ class TestSteps:
     @every_form
     @every_space
     def test_held_out_labels_have_their_joint_likelihood(self, form: str, space: str) -> None:
-        method, batches = method_of(form, space), batches_of(space)
+        method = method_of(form, space)
+        batches = batches_of(space)
         for epoch in (0, 2):
             begin(method, epoch, batches)
         matrices = method.rater_matrices.numpy().clip(min=torch.finfo(torch.float64).tiny)
@@ -232,7 +240,8 @@ class TestSteps:
 
     def test_a_class_that_no_pixel_has_is_no_target_of_mbem(self) -> None:
         """Its share is zero, as in the algorithm; nothing becomes infinite."""
-        method, batches = method_of("mbem", "table"), batches_of("table")
+        method = method_of("mbem", "table")
+        batches = batches_of("table")
         with torch.no_grad():
             method.network.head.bias[2] = -1e9
         for epoch in (0, 2):

@@ -141,7 +141,8 @@ def test_likelihoods_of_masks_equal_slow_loops(rows: int) -> None:
 
 def test_joint_likelihood_is_that_of_training() -> None:
     rng = np.random.default_rng(3)
-    truth, matrices = probabilities(rng, 3, 4, 2), rng.dirichlet(np.ones(3), (2, 3))
+    truth = probabilities(rng, 3, 4, 2)
+    matrices = rng.dirichlet(np.ones(3), (2, 3))
     labels = rng.integers(-1, 3, (2, 4, 2))
     column = np.zeros((1, 2, 3, 4, 2))
     for r, i, j in np.ndindex(2, 4, 2):
@@ -165,9 +166,12 @@ def test_as_rater_table_compares_every_pair(rows: int) -> None:
     assert len(found.as_rater) == 9
     for x in NAMES:
         for y, against in enumerate(NAMES):
-            logs, scores, drawn = [], [], []
+            logs = []
+            scores = []
+            drawn = []
             for case in study:
-                labels, told = case.labels[y], said[case.id].as_rater(x)
+                labels = case.labels[y]
+                told = said[case.id].as_rater(x)
                 seen = [p for p in np.ndindex(6, 5) if labels[p] >= 0]
                 if not seen:
                     continue
@@ -232,7 +236,8 @@ def test_calibration_equals_scikit_learn() -> None:
     assert row["labels"] == 400
     assert row["brier"] == pytest.approx(2 * brier_score_loss(truth, p), rel=1e-5)
     assert row["log_loss"] == pytest.approx(log_loss(truth, p.astype(float)), rel=1e-5)
-    top, right = np.maximum(p, 1 - p), (p > 0.5) == truth
+    top = np.maximum(p, 1 - p)
+    right = (p > 0.5) == truth
     share, mean = calibration_curve(right, top.astype(float), n_bins=15)
     bins = [r for r in found.reliability if r["of"] == "truth" and r["labels"]]
     assert [b["accuracy"] for b in bins] == pytest.approx(list(share))
@@ -274,7 +279,8 @@ def test_class_scores_equal_scikit_learn_and_loops() -> None:
     one = row_of(found.summary, **{"against": "reference", "class": "y"})
     assert one["cases"] == (truth == 1).sum()
     assert one["accuracy"] == pytest.approx((given.argmax(1) == 1)[truth == 1].mean())
-    joint, pairs = 0.0, []
+    joint = 0.0
+    pairs = []
     for case in study:
         product = said[case.id].truth.astype(float)
         for r, o in zip(case.answers.rater, case.answers.label, strict=True):
@@ -297,8 +303,10 @@ def test_a_rater_may_answer_twice(tmp_path: Path) -> None:
     study = raters.read(tmp_path / "table.csv", images=str(tmp_path / "x.npy"))
     said = says(study)
     found = scored(study, said)
-    p, matrices = said["a"].truth.astype(float), said["a"].confusion
-    q, others = said["b"].truth.astype(float), said["b"].confusion
+    p = said["a"].truth.astype(float)
+    matrices = said["a"].confusion
+    q = said["b"].truth.astype(float)
+    others = said["b"].confusion
     assert matrices is not None
     assert others is not None
     ann, bob, cat = (study.raters.index(name) for name in NAMES)
@@ -380,7 +388,8 @@ def tail(groups: int) -> float:
 def test_draws_are_those_of_a_brute_force_bootstrap() -> None:
     rng = np.random.default_rng(7)
     groups = np.array(list("aabbbcddef"))
-    a, b = rng.random((10, 2)), rng.random((10, 2))
+    a = rng.random((10, 2))
+    b = rng.random((10, 2))
     members = [np.flatnonzero(groups == g) for g in "abcdef"]
     drawn = np.random.default_rng(0).integers(6, size=(300, 6))
     scores = []
@@ -389,7 +398,8 @@ def test_draws_are_those_of_a_brute_force_bootstrap() -> None:
         first, second = (v[cases].sum(0) for v in (a, b))
         scores.append((first[0] / first[1], second[0] / second[1] - first[0] / first[1]))
     bootstrap = GroupBootstrap(groups, repeats=300)
-    one, two = bootstrap.interval(a, ratio), bootstrap.difference(a, b, ratio)
+    one = bootstrap.interval(a, ratio)
+    two = bootstrap.difference(a, b, ratio)
     ends = np.quantile(np.array(scores), [tail(6), 1 - tail(6)], axis=0)
     assert (one.low, one.high) == pytest.approx(tuple(ends[:, 0]))
     assert (two.low, two.high) == pytest.approx(tuple(ends[:, 1]))
@@ -398,7 +408,8 @@ def test_draws_are_those_of_a_brute_force_bootstrap() -> None:
 
 def test_draws_of_means_are_those_of_interval() -> None:
     rng = np.random.default_rng(8)
-    values, groups = rng.random(30), rng.integers(0, 6, 30)
+    values = rng.random(30)
+    groups = rng.integers(0, 6, 30)
     found = GroupBootstrap(groups).interval(mean_sums(values), ratio)
     same = interval(values, groups)
     assert (found.estimate, found.low, found.high) == pytest.approx(
@@ -438,7 +449,8 @@ def trained_study(classes: Any = ("x", "y")) -> Study:
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """Train three models on 30 cases; 10 chose the epoch."""
-    folder, study = tmp_path_factory.mktemp("runs"), trained_study()
+    folder = tmp_path_factory.mktemp("runs")
+    study = trained_study()
     names = list(study.index.ids)
     part = study.select(cases=names[:40])
     found = {}
@@ -495,7 +507,8 @@ def test_it_warns_of_cases_and_groups_that_were_trained_on(runs: dict[str, Path]
         found = evaluate(runs["vote"], study)
     assert any("10 of 60 cases chose the epoch" in note for note in found.notes)
     other = replace(study, index=replace(study.index, groups=np.array(["g0"] * 60, object)))
-    texts = warnings_of(choose_split(other, "test", [seen := Seen.by_run(runs["vote"])]), seen)
+    seen = Seen.by_run(runs["vote"])
+    texts = warnings_of(choose_split(other, "test", [seen]), seen)
     assert texts == ["20 cases of groups (patients) that were trained on"]
 
 
@@ -631,7 +644,8 @@ def test_command_refuses_what_is_wrong(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    run, study = mask_run / "run", [pattern(mask_run), *images(mask_run)]
+    run = mask_run / "run"
+    study = [pattern(mask_run), *images(mask_run)]
     (tmp_path / "empty").mkdir()
     broken = tmp_path / "broken"
     broken.mkdir()

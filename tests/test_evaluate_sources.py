@@ -154,7 +154,8 @@ def test_what_is_no_prediction_is_refused(study: Study, given: object, message: 
 
 def test_classes_in_arrays_are_scored_as_those_of_a_table(tmp_path: Path) -> None:
     rng = np.random.default_rng(3)
-    labels, truth = rng.integers(-1, 3, (40, 2)), rng.integers(0, 3, 40)
+    labels = rng.integers(-1, 3, (40, 2))
+    truth = rng.integers(0, 3, 40)
     probabilities = rng.dirichlet(np.ones(3), 40)
     table = Study.from_arrays(labels=labels, reference=truth, raters=["ann", "bob"])
     guess = probabilities.argmax(1)
@@ -313,7 +314,8 @@ def slow(case: Case, said: Prediction, regions: list[tuple[int, ...]]) -> dict[s
     soft = []
     for region in regions:
         for t in (0.1, 0.3, 0.5, 0.7, 0.9):
-            a, b = set(), set()
+            a = set()
+            b = set()
             for p in np.ndindex(8, 8):
                 given = [m[p] for m in masks if m[p] >= 0]
                 if not given:
@@ -425,7 +427,8 @@ def test_more_alike_is_a_smaller_energy(study: Study) -> None:
         named = {f"sample:{k}": p for k, p in enumerate(maps)}
         same[case.id] = Prediction({"truth": maps.mean(0), **named})
     part = study.select(cases=["d", "e"])
-    good, bad = raters.evaluate(same, part), raters.evaluate(sampled(part, 3), part)
+    good = raters.evaluate(same, part)
+    bad = raters.evaluate(sampled(part, 3), part)
     assert good.main["ged"] == pytest.approx(0, abs=1e-12)
     assert good.main["matched_dice"] == good.main["soft_dice"] == 1
     assert bad.main["ged"] > 0.2
@@ -443,7 +446,8 @@ def test_results_are_written(study: Study, tmp_path: Path) -> None:
 
 
 def test_what_evaluate_takes(study: Study, tmp_path: Path) -> None:
-    said, table = sampled(study), tmp_path / "labels.csv"
+    said = sampled(study)
+    table = tmp_path / "labels.csv"
     words = raters.evaluate(said, study, surfaces=False, cut=[0.4, 0.4, 0.3])
     array = raters.evaluate(said, study, surfaces=False, cut=np.array([0.4, 0.4, 0.3]))
     assert array.summary == words.summary

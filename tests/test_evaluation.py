@@ -60,7 +60,8 @@ def test_scores_by_case_equal_scikit_learn_and_our_surfaces(study: Study, tmp_pa
             for c, name in ((1, "core"), (2, "edema")):
                 seen = labels >= 0
                 row = rows[case.id, against, name]
-                truth, guess = labels == c, predicted[case.id] == c
+                truth = labels == c
+                guess = predicted[case.id] == c
                 assert row["dice"] == pytest.approx(f1_score(truth[seen], guess[seen]))
                 if seen.all():
                     assert row["hd95"] == pytest.approx(hd95(truth, guess, (1, 2, 3)))
@@ -141,7 +142,8 @@ def test_nothing_to_compare_with_is_refused(tmp_path: Path) -> None:
 
 def test_predicted_classes_of_a_table(tmp_path: Path) -> None:
     random = np.random.default_rng(2)
-    labels, truth = random.integers(-1, 3, (30, 2)), random.integers(-1, 3, 30)
+    labels = random.integers(-1, 3, (30, 2))
+    truth = random.integers(-1, 3, 30)
     guess = random.integers(0, 3, 30)
     study = Study.from_arrays(labels=labels, reference=truth, raters=["ann", "bob"])
     lines = [f"{k},{g}" for k, g in enumerate(guess) if k != 7]
@@ -211,7 +213,8 @@ def test_agree_command_prints_and_writes(
 def black_and_white(folder: Path, truth: int, predicted: int) -> tuple[Study, Path]:
     """Draw masks in one coding and predictions in another; their Dice is 2 * 6 / (9 + 6) = 0.8."""
     mask, guess = np.zeros((2, 8, 8), np.uint8)
-    mask[1:4, 1:4], guess[1:4, 1:3] = 1, 1
+    mask[1:4, 1:4] = 1
+    guess[1:4, 1:3] = 1
     for rater in ("ann", "bob"):
         save(folder / "masks" / rater / "c.png", mask * np.uint8(truth))
     save(folder / "predictions" / "c.png", guess * np.uint8(predicted))

@@ -128,7 +128,8 @@ def test_where_the_normalisation_goes() -> None:
         truth = truth_of(model_of(**other), place)
         return truth.metadata["input"]["name"], truth.metadata["normalisation"]["inside"]
 
-    raw, ready = ("image", True), ("normalised_image", False)
+    raw = ("image", True)
+    ready = ("normalised_image", False)
     assert name() == name(patch_size=(8, 8)) == name(normalisation=CASE) == raw
     assert name("outside") == name(normalisation=CASE, patch_size=(8, 8)) == ready
     assert name(normalisation={"mode": "none"}) == ("image", False)
@@ -194,7 +195,8 @@ def test_the_command_writes_onnx_with_all_that_users_need(
 ) -> None:
     onnx = pytest.importorskip("onnx", reason="found no onnx, expected raters[export]")
     model = model_of("cnn")
-    folder, path = model.save(tmp_path / "run"), tmp_path / "model.onnx"
+    folder = model.save(tmp_path / "run")
+    path = tmp_path / "model.onnx"
     done = cli(capsys, monkeypatch, folder, "--to", "onnx", "-o", path)
     assert done.code == 0, done.err
     assert f"{path}: " in done.out and "kB" in done.out
@@ -253,7 +255,8 @@ def test_a_network_that_looks_at_its_input_cannot_be_exported(tmp_path: Path) ->
 
 def test_a_wrong_network_is_not_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The comparison can fail: an export with other weights than the model's is refused."""
-    model, make = model_of("cnn"), truth_of
+    model = model_of("cnn")
+    make = truth_of
 
     def other(*given: Any) -> Truth:
         truth = make(*given)

@@ -269,8 +269,11 @@ def test_joined_weights_keep_each_raters_matrices(kind: str) -> None:
             torch.nn.init.normal_(weights)
         return found
 
-    old, new, both = make(2), make(3), make(5)
+    old = make(2)
+    new = make(3)
+    both = make(5)
     both.load_state_dict(join_raters(old, new))
-    image, cases = torch.randn(2, 5, 4, 4), torch.zeros(2, dtype=torch.long)
+    image = torch.randn(2, 5, 4, 4)
+    cases = torch.zeros(2, dtype=torch.long)
     parts = [model(image, cases).matrix() for model in (old, new)]
     assert torch.allclose(both(image, cases).matrix(), torch.cat(parts, 1), atol=1e-6)

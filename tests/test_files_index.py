@@ -64,12 +64,11 @@ def test_cases_and_raters_are_the_sets_of_their_names(
     index = index_patterns(Pattern(f"{root}/{{case}}_{{rater}}.png"), None, None)
     assert index.ids == [str(k) for k in sorted({case for _, case in pairs})]
     assert index.raters == sorted({rater for rater, _ in pairs})
-    files = {
-        (rater, int(case))
-        for case, found in zip(index.ids, index.files, strict=True)
-        for rater, by_class in found.masks.items()
-        if by_class[""] == root / f"{case}_{rater}.png"
-    }
+    files = set()
+    for case, files_of_case in zip(index.ids, index.files, strict=True):
+        for rater, by_class in files_of_case.masks.items():
+            if by_class[""] == root / f"{case}_{rater}.png":
+                files.add((rater, int(case)))
     assert files == pairs
 
 
@@ -192,7 +191,8 @@ def test_the_class_that_is_listed_last_wins(by_class: Path, order: list[str]) ->
 def test_classes_that_overlap_make_a_class_of_their_own(by_class: Path) -> None:
     study = read(by_class, "{rater}/{case}_{class}.png", overlap="combine")
     assert study.classes.names == ("background", "cup", "disc", "cup+disc")
-    disc, cup = square() > 0, square(corner=1) > 0
+    disc = square() > 0
+    cup = square(corner=1) > 0
     expected = np.select([disc & cup, disc, cup], [3, 2, 1], 0)
     assert (study["c1"].labels[0] == expected).all()
 

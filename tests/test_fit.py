@@ -54,7 +54,8 @@ def boxed(study: Study) -> Study:
     for mask in labels.reshape(-1, *labels.shape[2:]):
         places = np.argwhere(mask == 1)
         if len(places):
-            (top, left), (low, right) = places.min(0), places.max(0)
+            top, left = places.min(0)
+            low, right = places.max(0)
             mask[top : low + 1, left : right + 1] = -1
     return Study.from_arrays(np.stack([case.image for case in study]), labels)
 
@@ -205,7 +206,9 @@ def test_the_best_epoch_is_dominant_first_then_likely(masks: Study) -> None:
     assert max(rows, key=learner._score) is rows[2]
     by_reference = TrainingOptions(select="reference")
     learner.choice = by_reference
-    rows[1]["reference"], rows[0]["reference"], rows[2]["reference"] = 0.9, 0.8, 0.7
+    rows[1]["reference"] = 0.9
+    rows[0]["reference"] = 0.8
+    rows[2]["reference"] = 0.7
     assert max(rows, key=learner._score) is rows[1]
 
 
@@ -359,7 +362,9 @@ def test_progress_bar_shows_the_terms(
 ) -> None:
     """At 80 columns scores and time are there, and each batch, held out or not, was a step."""
     monkeypatch.setenv("COLUMNS", "80")
-    finished, named, teardown = [], [], TrainingBar.teardown
+    finished = []
+    named = []
+    teardown = TrainingBar.teardown
     show_row = TrainingBar.show_row
 
     def spied_row(self: TrainingBar, learner: Any) -> None:

@@ -83,7 +83,8 @@ def table_with_repeats() -> Study:
 
 def check(model: raters.Model, study: Study, tmp_path: Path) -> None:
     """What a model says is whole, of the right shape, and the same after saving."""
-    case, answers = study[0], model.method.answers
+    case = study[0]
+    answers = model.method.answers
     copy = raters.load(model.save(tmp_path / "model"))
     truth = model.truth(case)
     assert truth.shape == (len(study.classes), *case.geometry.shape)
@@ -288,8 +289,10 @@ class TestParts:
     @pytest.mark.parametrize("soft", [False, True])
     def test_a_case_is_counted_against_its_target(self, soft: bool) -> None:
         study = masks(cases=1, raters=3, classes=4)
-        labels, target = study[0].labels.copy(), study[0].labels[1].copy()
-        labels[0, :3], target[2:5] = MISSING, MISSING
+        labels = study[0].labels.copy()
+        target = study[0].labels[1].copy()
+        labels[0, :3] = MISSING
+        target[2:5] = MISSING
         case = Study.from_arrays(labels=labels[None])[0]
         expected = count(labels, target, 4)
         given: NDArray[Any] = target

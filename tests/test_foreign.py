@@ -47,7 +47,10 @@ def test_volumes_as_their_files_are_read(tmp_path: Path, make: Any) -> None:
     for name, one in (("ann/c", masks[0]), ("bob/c", masks[1]), ("images/c", image)):
         path = tmp_path / f"{name}.{'nrrd' if make is itk_volume else 'nii'}"
         path.parent.mkdir()
-        sitk.WriteImage(one, str(path)) if make is itk_volume else nibabel.save(one, path)
+        if make is itk_volume:
+            sitk.WriteImage(one, str(path))
+        else:
+            nibabel.save(one, path)
     suffix = path.suffix
     images = f"{tmp_path}/images/{{case}}{suffix}"
     expected = raters.read(f"{tmp_path}/{{rater}}/{{case}}{suffix}", images=images)["c"]
@@ -111,7 +114,8 @@ def test_functions_on_arrays_take_tensors_and_images() -> None:
     labels = np.array([[0, 1, 1, 1], [0, 0, 1, 1], [0, 1, 1, 0]], np.int16)
     found = staple(torch.from_numpy(labels), 2)
     np.testing.assert_array_equal(found.labels, staple(labels, 2).labels)
-    a, b = to_itk(VOLUME, np.eye(4)), to_itk(1 - VOLUME, np.eye(4))
+    a = to_itk(VOLUME, np.eye(4))
+    b = to_itk(1 - VOLUME, np.eye(4))
     distances = raters.metrics.surface_distances(a, b, spacing=(1, 1, 1))
     expected = raters.metrics.surface_distances(VOLUME, 1 - VOLUME, spacing=(1, 1, 1))
     assert (distances.hd95, distances.assd) == (expected.hd95, expected.assd)
@@ -129,7 +133,8 @@ def refused(words: str, **given: Any) -> None:
 
 
 def test_what_is_not_understood_is_refused() -> None:
-    picture, affine = itk_picture(), np.diag([0.5, 0.75, 3.0, 1.0])
+    picture = itk_picture()
+    affine = np.diag([0.5, 0.75, 3.0, 1.0])
     refused("DataFrame as labels.*Study.from_frame", labels=pd.DataFrame({"ann": [0, 1]}))
     refused("SimpleITK.Image as labels, expected a sequence", labels=picture)
     refused("labels of case 0: found one image.*expected one per rater", labels=[picture])

@@ -29,19 +29,31 @@ def slice_file(index: int, series: str, step: tuple[float, float, float]) -> Any
     data.file_meta = meta
     data.SOPClassUID = meta.MediaStorageSOPClassUID = pydicom.uid.CTImageStorage
     data.SOPInstanceUID = meta.MediaStorageSOPInstanceUID = f"{series}.{index + 1}"
-    data.StudyInstanceUID, data.SeriesInstanceUID, data.FrameOfReferenceUID = "1.2", series, "1.4"
+    data.StudyInstanceUID = "1.2"
+    data.SeriesInstanceUID = series
+    data.FrameOfReferenceUID = "1.4"
     for name in ("PatientID", "PatientName", "PatientBirthDate", "PatientSex", "StudyDate"):
         setattr(data, name, "")
     for name in ("StudyTime", "StudyID", "AccessionNumber", "ReferringPhysicianName"):
         setattr(data, name, "")
-    data.Manufacturer, data.PositionReferenceIndicator = "", ""
-    data.Modality, data.SeriesNumber, data.InstanceNumber = "CT", 1, index + 1
-    data.Rows, data.Columns, data.PixelSpacing, data.SliceThickness = 8, 10, [0.7, 0.9], 2.5
+    data.Manufacturer = ""
+    data.PositionReferenceIndicator = ""
+    data.Modality = "CT"
+    data.SeriesNumber = 1
+    data.InstanceNumber = index + 1
+    data.Rows = 8
+    data.Columns = 10
+    data.PixelSpacing = [0.7, 0.9]
+    data.SliceThickness = 2.5
     data.ImageOrientationPatient = [1, 0, 0, 0, 1, 0]
     position = np.array([-30.5, -20.25, 100]) + index * np.array(step)
     data.ImagePositionPatient = position.tolist()
-    data.SamplesPerPixel, data.PhotometricInterpretation = 1, "MONOCHROME2"
-    data.BitsAllocated, data.BitsStored, data.HighBit, data.PixelRepresentation = 16, 16, 15, 1
+    data.SamplesPerPixel = 1
+    data.PhotometricInterpretation = "MONOCHROME2"
+    data.BitsAllocated = 16
+    data.BitsStored = 16
+    data.HighBit = 15
+    data.PixelRepresentation = 1
     data.PixelData = VOXELS[index].tobytes()
     return data
 
@@ -79,7 +91,8 @@ def write_segmentation(file: Path, series: Path, mask: np.ndarray, kind: str = "
 
 
 def test_series(series: Path) -> None:
-    volume, header = formats.read_image(series), formats.probe(series)
+    volume = formats.read_image(series)
+    header = formats.probe(series)
     np.testing.assert_array_equal(volume.array, VOXELS.transpose(2, 1, 0))
     assert header.shape == volume.array.shape and header.dtype == volume.array.dtype == np.int16
     expected = np.diag([-0.9, -0.7, 2.5, 1])
@@ -92,7 +105,8 @@ def test_series(series: Path) -> None:
 
 def test_series_as_simpleitk_has_it(series: Path) -> None:
     files = SimpleITK.ImageSeriesReader.GetGDCMSeriesFileNames(str(series))
-    image, volume = SimpleITK.ReadImage(files), formats.read_image(series)
+    image = SimpleITK.ReadImage(files)
+    volume = formats.read_image(series)
     index = (7, 3, 4)
     point = np.array(image.TransformIndexToPhysicalPoint(index)) * [-1, -1, 1]
     assert volume.affine is not None and volume.array[index] == image.GetPixel(index)
@@ -139,7 +153,10 @@ def test_single_file(series: Path) -> None:
 
 def example_mask() -> np.ndarray:
     mask = np.zeros(SHAPE, np.uint8)
-    mask[1, 3:5, 2:6], mask[4, 2:4, 1:3], mask[4, 6, 7] = 1, 1, 2  # slices 2 and 3 have nothing
+    # Slices 2 and 3 have nothing.
+    mask[1, 3:5, 2:6] = 1
+    mask[4, 2:4, 1:3] = 1
+    mask[4, 6, 7] = 2
     return mask
 
 
@@ -147,7 +164,9 @@ def example_mask() -> np.ndarray:
 def test_segmentation(tmp_path: Path, series: Path, kind: str) -> None:
     mask = example_mask()
     file = write_segmentation(tmp_path / "seg.dcm", series, mask, kind)
-    labels, header, image = formats.read_labels(file), formats.probe(file), formats.probe(series)
+    labels = formats.read_labels(file)
+    header = formats.probe(file)
+    image = formats.probe(series)
     assert header.names == {0: "background", 1: "part 1", 2: "part 2"}
     assert header.shape == labels.array.shape == (10, 8, 4)
     assert header.dtype == labels.array.dtype and image.affine is not None
@@ -274,7 +293,8 @@ def test_damaged_image_is_not_blamed_on_masks(tmp_path: Path, series: Path) -> N
     (tmp_path / "images").mkdir()
     bad = of_instance(series.rename(tmp_path / "images" / "c"), 5)
     bad.write_bytes(bad.read_bytes()[:-30])
-    masks, images = f"{tmp_path}/masks/{{rater}}/{{case}}.dcm", f"{tmp_path}/images/{{case}}"
+    masks = f"{tmp_path}/masks/{{rater}}/{{case}}.dcm"
+    images = f"{tmp_path}/images/{{case}}"
     study = raters.read(masks, images=images)
     errors = [p for p in raters.check(study).problems if p.level == "error"]
     assert [(p.file, p.rater, p.case) for p in errors] == [(str(bad), None, "c")]

@@ -32,7 +32,8 @@ def refused(file: Path, match: str, kind: str = "unreadable") -> None:
         start = time.process_time()
         with pytest.raises(RatersError, match=match) as caught:
             read(file)
-        seconds, (_, peak) = time.process_time() - start, tracemalloc.get_traced_memory()
+        seconds = time.process_time() - start
+        _, peak = tracemalloc.get_traced_memory()
         tracemalloc.stop()
         assert caught.value.kind == kind and caught.value.file == str(file)
         assert seconds < 3 and peak < 100e6

@@ -28,7 +28,8 @@ def turned_image() -> SimpleITK.Image:
 
 @pytest.mark.parametrize("suffix", [".nrrd", ".mha", ".mhd", ".nhdr", ".nii.gz"])
 def test_points_in_space_as_simpleitk_has_them(tmp_path: Path, suffix: str) -> None:
-    image, file = turned_image(), tmp_path / f"ä b{suffix}"
+    image = turned_image()
+    file = tmp_path / f"ä b{suffix}"
     SimpleITK.WriteImage(image, str(file))
     volume = formats.read_image(file)
     assert volume.array.shape == (5, 4, 3) and volume.affine is not None
@@ -40,7 +41,8 @@ def test_points_in_space_as_simpleitk_has_them(tmp_path: Path, suffix: str) -> N
 
 @pytest.mark.parametrize("suffix", [".nrrd", ".mha"])
 def test_pictures_in_space_as_simpleitk_has_them(tmp_path: Path, suffix: str) -> None:
-    image, file = SimpleITK.GetImageFromArray(np.arange(6).reshape(2, 3)), tmp_path / f"a{suffix}"
+    image = SimpleITK.GetImageFromArray(np.arange(6).reshape(2, 3))
+    file = tmp_path / f"a{suffix}"
     image.SetDirection((0.6, -0.8, 0.8, 0.6))
     image.SetSpacing((2, 5))
     image.SetOrigin((30, 7))
@@ -96,7 +98,8 @@ def test_nifti_as_nibabel_reads_it(tmp_path: Path, kind: type, order: str) -> No
     image.header.set_slope_inter(0.5, -3)
     image.header.set_data_dtype(np.int16)
     nibabel.save(image, tmp_path / "a.nii.gz")
-    volume, header = formats.read_image(tmp_path / "a.nii.gz"), formats.probe(tmp_path / "a.nii.gz")
+    volume = formats.read_image(tmp_path / "a.nii.gz")
+    header = formats.probe(tmp_path / "a.nii.gz")
     reference = nibabel.load(tmp_path / "a.nii.gz")
     np.testing.assert_array_equal(volume.array, reference.get_fdata())
     np.testing.assert_array_equal(volume.affine, reference.affine)
@@ -166,7 +169,8 @@ def test_slicer_segment_names(tmp_path: Path) -> None:
 def test_tiff_axes(tmp_path: Path) -> None:
     import tifffile
 
-    rng, file = np.random.default_rng(0), tmp_path / "a.tif"
+    rng = np.random.default_rng(0)
+    file = tmp_path / "a.tif"
     colours = rng.integers(0, 255, (28, 28, 3), np.uint8)
     for compression in (None, "lzw", "zlib"):
         tifffile.imwrite(file, colours, photometric="rgb", compression=compression)
@@ -191,13 +195,15 @@ def test_tiff_axes(tmp_path: Path) -> None:
 def random_sub_grid(seed: int) -> tuple[np.ndarray, np.ndarray, Volume]:
     """A mask on a grid, and a part of it with permuted and flipped axes."""
     rng = np.random.default_rng(seed)
-    mask, affine = np.zeros((6, 7, 8), np.uint8), np.eye(4)
+    mask = np.zeros((6, 7, 8), np.uint8)
+    affine = np.eye(4)
     affine[:3] = rng.normal(size=(3, 4)) * 3
     low = rng.integers(0, 4, 3)
     size = rng.integers(1, 3, 3)
     box = tuple(slice(a, a + n) for a, n in zip(low, size, strict=True))
     mask[box] = rng.integers(1, 9, size)
-    order, flips = rng.permutation(3), rng.choice([-1, 1], 3)
+    order = rng.permutation(3)
+    flips = rng.choice([-1, 1], 3)
     step = np.eye(4)
     step[:3, :3] = np.diag(flips)
     step[:3, 3] = np.where(flips < 0, low + size - 1, low)

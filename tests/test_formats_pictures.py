@@ -27,7 +27,8 @@ def palette_picture(palette: list[int], values: np.ndarray = VALUES) -> Image.Im
 
 
 def check_probe(file: Path) -> None:
-    header, image = formats.probe(file), formats.read_image(file)
+    header = formats.probe(file)
+    image = formats.read_image(file)
     space = image.array.shape[1:] if image.has_channels else image.array.shape
     assert header.shape == space
     assert header.channels == (len(image.array) if image.has_channels else None)
@@ -90,7 +91,8 @@ def test_coloured_mask_is_refused(tmp_path: Path, suffix: str) -> None:
 @pytest.mark.parametrize("suffix", [".png", ".tif"])
 @pytest.mark.parametrize("mode", ["LA", "RGBA"])
 def test_alpha(tmp_path: Path, mode: str, suffix: str) -> None:
-    file, colours = tmp_path / f"a{suffix}", len(mode) - 1
+    file = tmp_path / f"a{suffix}"
+    colours = len(mode) - 1
     pixels = np.repeat(VALUES[..., None], len(mode), axis=-1)
     pixels[..., -1] = 255
     Image.fromarray(pixels).save(file)
@@ -114,9 +116,11 @@ def test_colour_key(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("suffix", [".png", ".bmp", ".tif"])
 def test_one_bit(tmp_path: Path, suffix: str) -> None:
-    file, mask = tmp_path / f"a{suffix}", VALUES > 0
+    file = tmp_path / f"a{suffix}"
+    mask = VALUES > 0
     Image.fromarray(mask).save(file)
-    labels, image = formats.read_labels(file).array, formats.read_image(file).array
+    labels = formats.read_labels(file).array
+    image = formats.read_image(file).array
     np.testing.assert_array_equal(labels > 0, mask)
     np.testing.assert_array_equal(image, mask * np.uint8(255))
     assert image.dtype == np.uint8 and (suffix == ".bmp" or labels.dtype == bool)
@@ -188,7 +192,8 @@ ADAM7 = [
 
 def write_png(file: Path, rows: list[np.ndarray], *, colour: int, interlaced: bool) -> None:
     """Write 8-bit samples from the specification, without filters; rows are those of all passes."""
-    height, width = 9, 11
+    height = 9
+    width = 11
     header = struct.pack(">IIBBBBB", width, height, 8, colour, 0, 0, interlaced)
     body = zlib.compress(b"".join(b"\0" + row.tobytes() for row in rows))
     chunks = [(b"IHDR", header), (b"IDAT", body), (b"IEND", b"")]
@@ -206,7 +211,10 @@ def test_png_of_all_kinds_of_samples_interlaced_or_not(
     values = np.random.default_rng(colour).integers(0, 255, (9, 11, *samples), np.uint8)
     passes = [values[y::dy, x::dx] for y, x, dy, dx in ADAM7]
     write_png(tmp_path / "a.png", list(values), colour=colour, interlaced=False)
-    rows = [row for part in passes for row in part if part.size]
+    rows = []
+    for part in passes:
+        if part.size:
+            rows += list(part)
     write_png(tmp_path / "b.png", rows, colour=colour, interlaced=True)
     for name in ("a.png", "b.png"):
         image = formats.read_image(tmp_path / name)

@@ -28,9 +28,11 @@ def numbers(shape: tuple[int, ...], dtype: str) -> np.ndarray:
     rng = np.random.default_rng(len(shape))
     if np.dtype(dtype).kind == "f":
         return rng.normal(size=shape).astype(dtype)
-    low, high = np.iinfo(dtype).min, np.iinfo(dtype).max
+    low = np.iinfo(dtype).min
+    high = np.iinfo(dtype).max
     array = rng.integers(low, high, shape, dtype=dtype, endpoint=True)
-    array.flat[0], array.flat[-1] = low, high
+    array.flat[0] = low
+    array.flat[-1] = high
     return array
 
 
@@ -60,7 +62,8 @@ def as_channels(volume: formats.Volume) -> np.ndarray:
 def test_labels_and_images_of_every_type(
     tmp_path: Path, suffix: str, dtype: str, space: tuple[int, ...]
 ) -> None:
-    file, labels = tmp_path / f"a{suffix}", numbers(space, dtype)
+    file = tmp_path / f"a{suffix}"
+    labels = numbers(space, dtype)
     affine = affine_from(1, len(space), exact=True)
     if labels.dtype.kind != "f":
         formats.write_labels(file, labels, affine)
@@ -72,7 +75,8 @@ def test_labels_and_images_of_every_type(
         if suffix.startswith(".nii") and len(space) == 2 and channels > 1:
             continue  # NIfTI has no pictures with channels
         formats.write_image(file, image, affine)
-        back, header = formats.read_image(file), formats.probe(file)
+        back = formats.read_image(file)
+        header = formats.probe(file)
         array = back.array if suffix == ".npy" else as_channels(back)
         assert array.dtype == image.dtype == header.dtype
         np.testing.assert_array_equal(array, image)
@@ -115,7 +119,8 @@ def test_chosen_formats_are_exact(
 
 
 def test_choice_of_format() -> None:
-    label, tilted = np.zeros((4, 4), int), np.diag([0.1, 0.1, 1, 1])
+    label = np.zeros((4, 4), int)
+    tilted = np.diag([0.1, 0.1, 1, 1])
     assert formats.label_suffix(label, None) == ".png"
     assert formats.label_suffix(label + 65535, None) == ".png"
     assert formats.label_suffix(label + 65536, None) == ".npy"
@@ -143,7 +148,8 @@ def test_half_floats_are_widened_without_loss(tmp_path: Path, suffix: str) -> No
 
 @pytest.mark.parametrize("suffix", [".nii.gz", ".nrrd", ".mha", ".png", ".tif", ".npy"])
 def test_same_labels_give_same_bytes_and_the_umask_counts(tmp_path: Path, suffix: str) -> None:
-    first, second = tmp_path / "deep" / "er" / f"a{suffix}", tmp_path / f"b{suffix}"
+    first = tmp_path / "deep" / "er" / f"a{suffix}"
+    second = tmp_path / f"b{suffix}"
     for file in (first, second):
         formats.write_labels(file, np.eye(5, dtype=np.uint8), None)
     assert first.read_bytes() == second.read_bytes()

@@ -208,7 +208,8 @@ def test_a_cluster_with_a_worker_killed_midway_gives_the_same(
     ) as cluster:
         with distributed.Client(cluster) as client:
             victim = next(iter(client.run(os.getpid).values()))
-        finish, finished = Journal.finish, []
+        finish = Journal.finish
+        finished = []
 
         def finish_and_kill(self: Journal, *words: Any) -> None:
             finish(self, *words)

@@ -63,7 +63,8 @@ def posterior(model: Model, case: Any, names: tuple[str, ...]) -> NDArray[np.flo
 @pytest.mark.parametrize("name", CONFUSION)
 def test_image_and_labels_are_joined_as_the_model_says(name: str) -> None:
     """Raters are matched by name: here in another order, one of them absent."""
-    model, study = make_model(name, raters=(*RATERS, "dan")), masks(raters_of=("cy", "ann"))
+    model = make_model(name, raters=(*RATERS, "dan"))
+    study = masks(raters_of=("cy", "ann"))
     consensus = raters.fuse(study, name, model=model)
     for case, fusion in consensus.iter_cases():
         expected = posterior(model, case, ("cy", "ann"))
@@ -90,7 +91,9 @@ def test_volumes_larger_than_the_patch_come_in_windows() -> None:
     found = raters.fuse(study, "global-cm", model=model)["0"].truth
     image = model.pixels(study["0"])
     labels = torch.from_numpy(study["0"].labels.astype(np.int64))
-    sums, total, weights = np.zeros((2, 12, 9, 8)), np.zeros((12, 9, 8)), gaussian_weights(side)
+    sums = np.zeros((2, 12, 9, 8))
+    total = np.zeros((12, 9, 8))
+    weights = gaussian_weights(side)
     corners = list(product(*(starts_of(length, 8, OVERLAP) for length in (12, 9, 8))))
     for corner in corners:
         place = (slice(None), *(slice(k, k + 8) for k in corner))

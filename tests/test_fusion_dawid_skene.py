@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import partial
-from itertools import pairwise
+from itertools import pairwise, product
 from typing import Any
 
 import numpy as np
@@ -59,7 +59,8 @@ def random_table(seed: int, tasks: int = 30, raters: int = 6, classes: int = 3) 
     """Draw a table with tasks nobody saw, repeated readings, and raters who mostly are right."""
     rng = np.random.default_rng(seed)
     number = tasks * raters
-    task, rater = rng.integers(0, tasks, number), rng.integers(0, raters, number)
+    task = rng.integers(0, tasks, number)
+    rater = rng.integers(0, raters, number)
     task[task == tasks // 2] = 0
     truth = rng.integers(0, classes, tasks)
     label = np.where(rng.random(number) < 0.6, truth[task], rng.integers(0, classes, number))
@@ -107,7 +108,8 @@ def slow_em(
 ) -> tuple[Array, list[float]]:
     """Do the same in plain loops and raw products."""
     answers = list(zip(triplets.task, triplets.rater, triplets.label, strict=True))
-    tasks, raters = len(triplets.tasks), len(triplets.raters)
+    tasks = len(triplets.tasks)
+    raters = len(triplets.raters)
     of_task = {i: [(r, o) for j, r, o in answers if j == i] for i in range(tasks)}
     given_ = np.array(
         [
@@ -124,7 +126,7 @@ def slow_em(
     for _ in range(iterations):
         seen = [i for i in range(tasks) if of_task[i]]
         prior = [sum(w[i, t] for i in seen) / len(seen) for t in range(classes)]
-        n = {(r, t, o): 0.0 for r in range(raters) for t in range(classes) for o in range(classes)}
+        n = dict.fromkeys(product(range(raters), range(classes), range(classes)), 0.0)
         for i, r, o in answers:
             for t in range(classes):
                 n[r, t, o] += w[i, t]
@@ -195,7 +197,8 @@ def test_the_likelihood_never_falls(method: Method, seed: int) -> None:
 
 
 def test_with_smoothing_it_is_the_posterior_that_never_falls() -> None:
-    triplets, smoothing = random_table(3, tasks=60, raters=12, classes=4), 2.0
+    triplets = random_table(3, tasks=60, raters=12, classes=4)
+    smoothing = 2.0
     before = np.where(np.eye(4, dtype=bool), 0.75, 0.25 / 3)
     values = []
     for k in range(25):
@@ -211,7 +214,9 @@ def test_with_smoothing_it_is_the_posterior_that_never_falls() -> None:
 def test_order_does_not_matter(method: Method) -> None:
     triplets = random_table(5, tasks=40, raters=7, classes=4)
     rng = np.random.default_rng(0)
-    tasks, raters, classes = rng.permutation(40), rng.permutation(7), rng.permutation(4)
+    tasks = rng.permutation(40)
+    raters = rng.permutation(7)
+    classes = rng.permutation(4)
     rows = rng.permutation(len(triplets))
     moved = table(
         tasks[triplets.task][rows],
@@ -456,7 +461,8 @@ def test_standard_errors_of_a_table_are_the_spread_over_repeated_tables() -> Non
         [[[0.9, 0.1], [0.2, 0.8]], [[0.85, 0.15], [0.1, 0.9]], [[0.8, 0.2], [0.3, 0.7]]]
     )
     random = np.random.default_rng(0)
-    found, errors = [], []
+    found = []
+    errors = []
     for k in range(25):
         truth = (random.random(400) < 0.4).astype(int)
         labels = np.stack([random.random(400) < c[truth, 1] for c in true], axis=1).astype(int)

@@ -66,15 +66,15 @@ class Slow:
     """The method from its formulas, one number at a time."""
 
     def __init__(self, triplets: Triplets, classes: int) -> None:
-        self.tasks, self.workers, self.classes = (
-            len(triplets.tasks),
-            len(triplets.raters),
-            classes,
-        )
+        self.tasks = len(triplets.tasks)
+        self.workers = len(triplets.raters)
+        self.classes = classes
         self.answers = list(zip(triplets.task, triplets.rater, triplets.label, strict=True))
         weights = np.exp(-(LEVELS**2) / 8)
         self.weights = self.usual = weights / weights.sum()
-        self.ease, self.kappa, self.lam = np.full(classes, 1.5), 8.0, 4.0
+        self.ease = np.full(classes, 1.5)
+        self.kappa = 8.0
+        self.lam = 4.0
         self.errors = (1 - np.eye(classes)) / (classes - 1)
 
     def beta(self, k: int, t: int) -> tuple[float, float]:
@@ -82,31 +82,38 @@ class Slow:
         return self.kappa * share, self.kappa * (1 - share)
 
     def levels(self, n: Array) -> tuple[Array, float]:
-        found, total = np.zeros((self.workers, 9)), 0.0
+        found = np.zeros((self.workers, 9))
+        total = 0.0
         for r in range(self.workers):
             for k in range(9):
                 found[r, k] = np.log(self.weights[k])
                 for t in range(self.classes):
                     a, b = self.beta(k, t)
-                    right, wrong = n[r, t, t], n[r, t].sum() - n[r, t, t]
+                    right = n[r, t, t]
+                    wrong = n[r, t].sum() - n[r, t, t]
                     found[r, k] += betaln(right + a, wrong + b) - betaln(a, b)
             total += np.logaddexp.reduce(found[r])
             found[r] = np.exp(found[r] - np.logaddexp.reduce(found[r]))
         return found, total
 
     def prior_step(self, n: Array) -> None:
-        q, classes = self.levels(n)[0], range(self.classes)
-        up, down, rate = np.zeros((9, self.classes)), np.zeros((9, self.classes)), 0.0
+        q = self.levels(n)[0]
+        classes = range(self.classes)
+        up = np.zeros((9, self.classes))
+        down = np.zeros((9, self.classes))
+        rate = 0.0
         for r in range(self.workers):
             for t in classes:
-                right, wrong = n[r, t, t], n[r, t].sum() - n[r, t, t]
+                right = n[r, t, t]
+                wrong = n[r, t].sum() - n[r, t, t]
                 rate += digamma(right + wrong + self.kappa) - digamma(self.kappa)
                 for k in range(9):
                     a, b = self.beta(k, t)
                     up[k, t] += q[r, k] * a * (digamma(right + a) - digamma(a))
                     down[k, t] += q[r, k] * b * (digamma(wrong + b) - digamma(b))
         for _ in range(5):
-            mean, old = self.ease.mean(), self.ease.copy()
+            mean = self.ease.mean()
+            old = self.ease.copy()
             for t in classes:
                 share = expit(old[t] + LEVELS)
                 slope = (up[:, t] * (1 - share) - down[:, t] * share).sum()
@@ -115,7 +122,8 @@ class Slow:
         self.kappa = (1 + (up + down).sum()) / (0.1 + rate)
         self.weights = q.sum(axis=0) + 3 * self.usual
         self.weights = self.weights / self.weights.sum()
-        sums, rate = np.zeros((self.classes, self.classes)), 0.0
+        sums = np.zeros((self.classes, self.classes))
+        rate = 0.0
         for r in range(self.workers):
             for t in classes:
                 rate += digamma(n[r, t].sum() - n[r, t, t] + self.lam) - digamma(self.lam)
@@ -143,7 +151,8 @@ class Slow:
             logs = np.tile(digamma(tasks) - digamma(tasks.sum()), (self.tasks, 1))
             for i, r, o in self.answers:
                 for t in range(self.classes):
-                    right, wrong = n[r, t, t], n[r, t].sum() - n[r, t, t]
+                    right = n[r, t, t]
+                    wrong = n[r, t].sum() - n[r, t, t]
                     for k in range(9):
                         part = self.beta(k, t)[int(o != t)] + (right if o == t else wrong)
                         logs[i, t] += q[r, k] * (
@@ -171,7 +180,8 @@ def test_digamma_is_scipys() -> None:
 
 def test_the_evidence_of_a_rater_is_the_integral_over_the_matrix() -> None:
     counts = np.array([[[3.0, 1.5], [0.5, 2.0]]])  # (rater, o, t)
-    named_, prior = np.array([True, True]), first_prior(np.array([True, True]))
+    named_ = np.array([True, True])
+    prior = first_prior(np.array([True, True]))
     density = rows_of(prior, Counts.of(np.zeros((1, 2, 2))), named_).evidence
     total = 0.0
     for k, weight in enumerate(prior.weights):
@@ -224,7 +234,8 @@ def one_level(strength: float, wrong: float, right: float = 0.75, classes: int =
 
 def test_with_one_level_and_a_fixed_strength_rows_are_those_of_smoothing() -> None:
     triplets, _ = drawn(about(SHARED, 5, 6), 40, 4)
-    answers, options = answers_of(triplets, 3), Options(30, 1e-9, 0.0, False)
+    answers = answers_of(triplets, 3)
+    options = Options(30, 1e-9, 0.0, False)
     known = Hierarchy(one_level(4.0, 1.0))  # Dirichlet(4 B), as of smoothing=4
     found, _, _ = solve(answers, triplets.raters, known, options, None, None, "mean")
     counts, _ = expected_counts(answers, found.posteriors)
@@ -235,7 +246,8 @@ def test_with_one_level_and_a_fixed_strength_rows_are_those_of_smoothing() -> No
 
 def test_raters_have_one_matrix_where_the_strength_is_without_limit() -> None:
     triplets, _ = drawn(about(SHARED, 5, 6), 40, 4)
-    answers, options = answers_of(triplets, 3), Options(30, 0.0, 0.0, False)
+    answers = answers_of(triplets, 3)
+    options = Options(30, 0.0, 0.0, False)
     shares = np.array([0.5, 0.3, 0.2])
     known = Hierarchy(one_level(1e9, 1e9))
     found, _, _ = solve(answers, triplets.raters, known, options, shares, None, "mean")
@@ -268,7 +280,8 @@ def test_the_strength_is_large_where_raters_are_alike_and_small_where_they_diffe
 def test_the_order_of_tasks_and_workers_does_not_matter() -> None:
     triplets, _ = drawn(about(SHARED, 5, 20), 80, 4)
     rng = np.random.default_rng(0)
-    tasks, workers = rng.permutation(80), rng.permutation(20)
+    tasks = rng.permutation(80)
+    workers = rng.permutation(20)
     order = rng.permutation(len(triplets))
     turned = named(
         tasks[triplets.task][order],
@@ -278,7 +291,8 @@ def test_the_order_of_tasks_and_workers_does_not_matter() -> None:
         20,
         3,
     )
-    one, other = hierarchical(triplets, 3), hierarchical(turned, 3)
+    one = hierarchical(triplets, 3)
+    other = hierarchical(turned, 3)
     assert one.confusion is not None and other.confusion is not None
     assert one.difficulty is not None and other.difficulty is not None
     np.testing.assert_allclose(other.truth[tasks], one.truth, atol=1e-9)
@@ -308,7 +322,8 @@ def test_it_is_within_a_point_of_the_best_rival(crowd: str) -> None:
 
 
 def test_intervals_hold_the_true_measures() -> None:
-    inside, cells = 0.0, 0
+    inside = 0.0
+    cells = 0
     for seed in range(4):
         matrices = about(SHARED, 8, 30, seed)
         triplets, _ = drawn(matrices, 400, 5, seed)
@@ -345,7 +360,9 @@ def test_difficulty_is_its_formula_and_finds_hard_tasks() -> None:
     )
     triplets = named(triplets.task, triplets.rater, guessed, 301, 40, 4)  # nobody saw the last
     fused = hierarchical(triplets, 4)
-    found, w, matrices = fused.difficulty, fused.truth, fused.confusion
+    found = fused.difficulty
+    w = fused.truth
+    matrices = fused.confusion
     assert found is not None and matrices is not None and np.isnan(found[300])
     for task in (0, 7, 250):
         wrong = likely = 1.0
@@ -364,7 +381,8 @@ def test_difficulty_is_its_formula_and_finds_hard_tasks() -> None:
 
 def test_classes_that_nobody_named_change_nothing() -> None:
     triplets, _ = drawn(about(SHARED, 5, 10), 60, 4)
-    few, many = hierarchical(triplets, 3), hierarchical(triplets, 6)
+    few = hierarchical(triplets, 3)
+    many = hierarchical(triplets, 6)
     np.testing.assert_allclose(many.truth, few.truth @ np.eye(3, 6), atol=1e-12)
     assert many.confusion is not None
     np.testing.assert_allclose(many.confusion.sum(axis=2), 1)

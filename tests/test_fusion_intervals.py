@@ -57,7 +57,8 @@ def plain_log_likelihood(labels: Array, prior: Array, confusion: Array) -> float
 
 def moved(state: EMState, ways: Directions, steps: Array) -> tuple[Array, Array]:
     """Move prior and matrices along directions."""
-    prior, confusion = state.prior[:, 0].copy(), state.confusion.copy()
+    prior = state.prior[:, 0].copy()
+    confusion = state.confusion.copy()
     for way, step in enumerate(steps):
         r, t, o, other = (x[way] for x in (ways.rater, ways.true, ways.grows, ways.falls))
         row = prior if r < 0 else confusion[r, t]
@@ -80,7 +81,8 @@ def test_information_is_the_curvature_of_the_likelihood() -> None:
         return plain_log_likelihood(labels, prior, matrices)
 
     chosen = [0, 1, 5, 9, 14, 18, 19]
-    unit, h = np.eye(len(found.directions)), 1e-4
+    unit = np.eye(len(found.directions))
+    h = 1e-4
     for i in chosen:
         slope = (value(h * unit[i]) - value(-h * unit[i])) / (2 * h)
         assert found.scores.sum(axis=0)[i] == pytest.approx(slope, rel=1e-3, abs=1e-3)
@@ -145,7 +147,8 @@ def test_intervals_are_wilsons_with_students_quantiles() -> None:
 def shown(study: Study, method: str, **options: Any) -> set[bool]:
     """Return whether rows have standard errors and intervals."""
     rows = raters.fuse(study, method, **options).rows
-    return {row[f"{m}{e}"] is not None for row in rows for m in MEASURES for e in ("_se", "_low")}
+    columns = [f"{measure}{ending}" for measure in MEASURES for ending in ("_se", "_low")]
+    return {row[column] is not None for row in rows for column in columns}
 
 
 def test_no_interval_comes_from_another_model() -> None:
@@ -206,7 +209,8 @@ def covered(studies: list[list[dict[str, Any]]], share: float) -> dict[str, floa
     for rows in studies:
         for row in rows[1::2]:
             for m, name in enumerate(MEASURES):
-                low, high = row[f"{name}_low"], row[f"{name}_high"]
+                low = row[f"{name}_low"]
+                high = row[f"{name}_high"]
                 if low is not None:
                     hits[name].append(low <= truth[int(row["rater"]), m, 1] <= high)
     assert all(len(found) > 0.7 * 5 * len(studies) for found in hits.values())

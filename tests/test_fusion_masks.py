@@ -189,7 +189,8 @@ def test_restricted_staple_looks_only_where_raters_differ() -> None:
 @given(SEEDS, st.sampled_from(["lowest", "highest", "undecided"]))
 def test_vote_and_mean_by_a_loop(seed: int, ties: Any) -> None:
     _, labels, _ = noisy(seed, raters=4, size=60, missing=0.4)
-    voted, averaged = vote(labels, 3, ties=ties), mean(labels, 3, ties=ties)
+    voted = vote(labels, 3, ties=ties)
+    averaged = mean(labels, 3, ties=ties)
     for i, column in enumerate(labels.T.tolist()):
         given_labels = [o for o in column if o >= 0]
         counts = [given_labels.count(t) for t in range(3)]
@@ -236,7 +237,8 @@ def test_standard_errors_are_the_spread_over_repeated_studies() -> None:
         [[[0.9, 0.1], [0.2, 0.8]], [[0.95, 0.05], [0.3, 0.7]], [[0.85, 0.15], [0.1, 0.9]]]
     )
     prior = np.array([0.6, 0.4])
-    found, errors = [], []
+    found = []
+    errors = []
     for _ in range(150):
         truth = (random.random(2000) < prior[1]).astype(int)
         labels = np.stack([random.random(2000) < c[truth, 1] for c in true]).astype(np.int8)
@@ -256,7 +258,8 @@ def test_measures_by_counting() -> None:
     prior = joint.sum(axis=1) / joint.sum()
     found = measures(joint / joint.sum(axis=1, keepdims=True), prior)
     for c in range(3):
-        tp, fn = joint[c, c], joint[c].sum() - joint[c, c]
+        tp = joint[c, c]
+        fn = joint[c].sum() - joint[c, c]
         fp = joint[:, c].sum() - tp
         tn = joint.sum() - tp - fn - fp
         expected = [tp / (tp + fn), tn / (tn + fp), tp / (tp + fp), tn / (tn + fn)]
@@ -373,7 +376,8 @@ def test_simple_goes_on_until_the_raters_are_settled_too() -> None:
 def test_pooled_errors_are_those_of_studies_with_other_groups() -> None:
     """Prevalence differs between groups, so predictive values vary more than sensitivities."""
     random = np.random.default_rng(0)
-    labels, groups = [], []
+    labels = []
+    groups = []
     for k in range(24):
         truth = random.random((20, 20)) < 0.1 + 0.5 * (k % 6) / 5
         wrong = random.random((4, 20, 20)) < 0.15

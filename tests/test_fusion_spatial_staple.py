@@ -35,7 +35,9 @@ def slow_matrices(
     labels: NDArray[Any], truth: NDArray[Any], reach: tuple[int, ...], k: float
 ) -> tuple[NDArray[Any], NDArray[Any]]:
     """Count whole-image `(R, L, L)` and local matrices `(R, L, L, *space)` from the formula."""
-    raters, classes, space = len(labels), len(truth), labels.shape[1:]
+    raters = len(labels)
+    classes = len(truth)
+    space = labels.shape[1:]
     whole = np.zeros((raters, classes, classes))
     local = np.zeros((raters, classes, classes, *space))
     for r, t in itertools.product(range(raters), range(classes)):
@@ -44,7 +46,8 @@ def slow_matrices(
             whole[r, t, o] = truth[t][labels[r] == o].sum() / truth[t][seen].sum()
         for place in np.ndindex(*space):
             box = tuple(slice(max(0, x - h), x + h + 1) for x, h in zip(place, reach, strict=True))
-            weights, own = truth[t][box], labels[r][box]
+            weights = truth[t][box]
+            own = labels[r][box]
             m = weights[own != MISSING].sum()
             for o in range(classes):
                 n = weights[own == o].sum()
@@ -118,7 +121,8 @@ def test_a_window_over_everything_is_plain_staple_at_each_step(space: tuple[int,
     for _ in range(5):  # from a start that is far from where EM converges
         options = EMOptions(max_iter=1, tol=0)
         state = run_em(partial(e_step, columns), EMState(prior, state.confusion), options)
-        whole, out = _m_step(volume, truth, state.confusion), np.empty_like(truth)
+        whole = _m_step(volume, truth, state.confusion)
+        out = np.empty_like(truth)
         _e_step(volume, window, np.log(prior), truth, whole, out)
         np.testing.assert_allclose(whole, state.confusion, atol=1e-6)
         np.testing.assert_allclose(out, posteriors(columns, state), atol=1e-6)
@@ -168,7 +172,8 @@ def test_finds_both_matrices_of_a_rater_who_is_good_on_one_half() -> None:
         found = local.confusion[r, :, :, :, part].mean(axis=(2, 3))
         assert np.abs(found - expected).max() < 0.05
         assert np.abs(plain.confusion[r] - expected).max() > 0.1
-    errors, plain_errors = (local.labels != truth).mean(), (plain.labels != truth).mean()
+    errors = (local.labels != truth).mean()
+    plain_errors = (plain.labels != truth).mean()
     assert errors < 0.5 * plain_errors
     accuracy = local_accuracy(local)
     assert accuracy.shape == labels.shape
@@ -212,7 +217,8 @@ def test_running_sums_are_exact(size: int, reach: int, seed: int) -> None:
 def check_sound(labels: NDArray[Any], classes: int, **options: Any) -> None:
     for maps in (False, True):
         fused = spatial_staple(labels, classes, maps=maps, **options)
-        space, square = labels.shape[1:], (len(labels), classes, classes)
+        space = labels.shape[1:]
+        square = (len(labels), classes, classes)
         assert fused.truth.shape == (classes, *space) and fused.truth.dtype == np.float32
         assert fused.labels.shape == space and fused.labels.dtype == np.int16
         assert fused.confusion is not None

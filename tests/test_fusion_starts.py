@@ -61,7 +61,8 @@ def score(pooled: PooledStaple, study: Study, truth: np.ndarray) -> float:
 def test_the_vote_starts_in_the_wrong_optimum_and_several_starts_find_the_other(seed: int) -> None:
     labels, truth = careless(seed)
     study = Study.from_arrays(labels=labels, raters=["ann", "bob", "cy", "dee", "eve"])
-    vote, several = PooledStaple(study, starts="vote"), PooledStaple(study)
+    vote = PooledStaple(study, starts="vote")
+    several = PooledStaple(study)
     assert vote.found.notes == [] and vote.found.rows == []
     assert score(vote, study, truth) < 0.6 < 0.75 < score(several, study, truth)
     found = {row["start"]: row for row in several.found.rows}
@@ -74,7 +75,8 @@ def test_the_vote_starts_in_the_wrong_optimum_and_several_starts_find_the_other(
 def test_a_table_of_few_raters_starts_several_times_too() -> None:
     labels, truth = careless(0, cases=12, size=24)
     answers = np.moveaxis(labels, 1, 0).reshape(5, -1)
-    kept, vote = dawid_skene(table(answers, 2), 2), dawid_skene(table(answers, 2), 2, starts="vote")
+    kept = dawid_skene(table(answers, 2), 2)
+    vote = dawid_skene(table(answers, 2), 2, starts="vote")
     assert dice(kept.labels, truth.ravel())[0] > 0.7 > 0.6 > dice(vote.labels, truth.ravel())[0]
     assert [row["start"] for row in kept.starts][:2] == ["mean", "vote"] and kept.notes
     # With few answers for each number of the model the start is that of Dawid and Skene.
@@ -86,7 +88,8 @@ def test_raters_who_err_at_random_have_one_solution() -> None:
     truth = (np.indices((6, 24, 24)).sum(axis=0) % 12 < 4).astype(np.int16)
     wrong = random.random((6, 4, 24, 24)) > np.array([0.97, 0.9, 0.85, 0.75])[:, None, None]
     study = Study.from_arrays(labels=np.where(wrong, 1 - truth[:, None], truth[:, None]))
-    several, vote = PooledStaple(study), PooledStaple(study, starts="vote")
+    several = PooledStaple(study)
+    vote = PooledStaple(study, starts="vote")
     assert several.found.kept.start == "vote" and several.found.notes == []
     np.testing.assert_array_equal(several.state.confusion, vote.state.confusion)
     likelihoods = [row["log_likelihood"] for row in several.found.rows]
@@ -94,7 +97,8 @@ def test_raters_who_err_at_random_have_one_solution() -> None:
 
 
 def test_a_likelier_solution_with_raters_mostly_wrong_is_left_out() -> None:
-    right, wrong = np.array([[90.0, 10], [20, 80]]), np.array([[10.0, 90], [80, 20]])
+    right = np.array([[90.0, 10], [20, 80]])
+    wrong = np.array([[10.0, 90], [80, 20]])
     labels = np.array([0, 1], np.int16)
     solutions = [
         Solution("vote", "vote", "right", -100.0, right, labels),
@@ -116,7 +120,8 @@ def test_equally_likely_solutions_are_named() -> None:
 
 
 def test_at_exact_symmetry_the_order_of_raters_does_not_decide() -> None:
-    one, other = staple(SYMMETRIC, 3), staple(SYMMETRIC[::-1], 3)
+    one = staple(SYMMETRIC, 3)
+    other = staple(SYMMETRIC[::-1], 3)
     np.testing.assert_array_equal(one.labels, other.labels)
     np.testing.assert_array_equal(one.truth, other.truth)
     np.testing.assert_array_equal(one.confusion, other.confusion[::-1])  # type: ignore[index]
@@ -140,7 +145,8 @@ def test_order_of_raters_and_voxels_does_not_matter(
     seed: int, symmetric: bool, estimate: bool, patterns: bool
 ) -> None:
     labels, classes, random = drawn(seed, symmetric)
-    raters_, voxels = random.permutation(len(labels)), random.permutation(labels.shape[1])
+    raters_ = random.permutation(len(labels))
+    voxels = random.permutation(labels.shape[1])
     options = {"estimate_prior": estimate, "patterns": patterns, "max_iter": 60}
     one = staple(labels, classes, **options)  # type: ignore[arg-type]
     other = staple(labels[raters_][:, voxels], classes, **options)  # type: ignore[arg-type]
@@ -154,7 +160,8 @@ def test_order_of_raters_and_tasks_does_not_matter(
     seed: int, symmetric: bool, method: object
 ) -> None:
     labels, classes, random = drawn(seed, symmetric)
-    raters_, tasks = random.permutation(len(labels)), random.permutation(labels.shape[1])
+    raters_ = random.permutation(len(labels))
+    tasks = random.permutation(labels.shape[1])
     one = method(table(labels, classes), classes, max_iter=60)  # type: ignore[operator]
     other = method(table(labels[raters_][:, tasks], classes), classes, max_iter=60)  # type: ignore[operator]
     np.testing.assert_array_equal(one.labels[tasks], other.labels)
@@ -171,7 +178,8 @@ def test_names_of_classes_do_not_matter_where_nothing_is_tied(seed: int) -> None
         random.random((4, 400)) < right[:, None], truth, random.integers(0, 3, (4, 400))
     )
     names = random.permutation(3)
-    one, other = staple(labels, 3), staple(names[labels], 3)
+    one = staple(labels, 3)
+    other = staple(names[labels], 3)
     np.testing.assert_allclose(one.truth, other.truth[names], atol=1e-5)
     sure = one.truth.max(axis=0) > 0.51
     np.testing.assert_array_equal(names[one.labels][sure], other.labels[sure])
@@ -209,7 +217,8 @@ def test_patterns_that_occur_give_what_passes_over_the_cases_give(
     assert passes.columns is None and passes.groups is None
     np.testing.assert_allclose(counted.state.confusion, passes.state.confusion, atol=1e-10)
     for case in study:
-        one, other = counted.fuse(case.labels), passes.fuse(case.labels)
+        one = counted.fuse(case.labels)
+        other = passes.fuse(case.labels)
         np.testing.assert_allclose(one.truth, other.truth, atol=1e-6)
 
 
@@ -232,7 +241,8 @@ def test_patterns_nearly_as_many_as_voxels_are_left_as_voxels() -> None:
 
 def test_groups_are_forgotten_before_patterns_are(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("raters.consensus.pooled.MOST_KEPT", 100)
-    counts, whole = PatternCounts(), []
+    counts = PatternCounts()
+    whole = []
     for k in range(30):
         labels = np.random.default_rng(k).integers(0, 3, (3, 200))  # 27 patterns occur
         counts.add(str(k), occurring(columns_of(labels, 3)))

@@ -120,7 +120,8 @@ def test_resampling_by_hand() -> None:
     expected = np.full((7, 9), MISSING)
     for i in range(7):
         for j in range(9):
-            row, column = round(0.6 * i - 0.45), round((1.1 * j - 1.15) / 2)
+            row = round(0.6 * i - 0.45)
+            column = round((1.1 * j - 1.15) / 2)
             if 0 <= row < 3 and 0 <= column < 4:
                 expected[i, j] = labels[row, column]
     assert np.array_equal(resample_nearest(labels, own, target), expected)

@@ -172,7 +172,8 @@ def test_geometry_and_values_are_kept(run: Run, tmp_path: Path) -> None:
 
 
 def test_tables_with_features_in_both_forms(run: Run, tmp_path: Path) -> None:
-    table, features = tmp_path / "answers.csv", tmp_path / "features.npy"
+    table = tmp_path / "answers.csv"
+    features = tmp_path / "features.npy"
     table.write_text("task,worker,label\nt1,ann,cat\nt1,ann,dog\nt2,bob,dog\n")
     np.save(features, np.arange(6, dtype=np.float32).reshape(2, 3))
     for form in ("canonical", "packed"):
@@ -305,7 +306,8 @@ def test_a_case_whose_files_changed_is_written_again(
     change(tmp_path)
     succeed(run(*command(tmp_path, "out", form)), "1 case written, 5 were there already")
     succeed(run(*command(tmp_path, "whole", form)))
-    out, whole = content(tmp_path / "out"), content(tmp_path / "whole")
+    out = content(tmp_path / "out")
+    whole = content(tmp_path / "whole")
     assert out == whole
 
 
@@ -332,7 +334,8 @@ def test_a_file_that_broke_takes_its_case_out(run: Run, tmp_path: Path, form: st
     draw(tmp_path)
     succeed(run(*command(tmp_path, "out", form)))
     bad = tmp_path / "masks/bob/c2.png"
-    whole, times = bad.read_bytes(), bad.stat()
+    whole = bad.read_bytes()
+    times = bad.stat()
     bad.write_bytes(whole[:40])
     assert run(*command(tmp_path, "out", form)).code == 2
     assert "c2" not in raters.read(tmp_path / "out").cases
@@ -390,7 +393,8 @@ def test_other_parts_are_another_plan(run: Run, tmp_path: Path, form: str, part:
 
 @pytest.mark.parametrize("part", ["images", "reference"])
 def test_other_parts_of_a_table_are_another_plan(run: Run, tmp_path: Path, part: str) -> None:
-    table, truth = tmp_path / "answers.csv", tmp_path / "truth.txt"
+    table = tmp_path / "answers.csv"
+    truth = tmp_path / "truth.txt"
     table.write_text("task,worker,label\nt1,ann,cat\nt2,bob,dog\n")
     truth.write_text("cat\ndog\n")
     np.save(tmp_path / "features.npy", np.zeros((2, 3)))
@@ -504,7 +508,8 @@ def test_new_split_keeps_groups_together(run: Run, tmp_path: Path) -> None:
 def test_folders_with_braces_in_their_names_are_folders(run: Run, tmp_path: Path) -> None:
     """What raters writes it reads, too; only what is not there is a pattern."""
     draw_masks(tmp_path)
-    study, fused = tmp_path / "my {x} study", tmp_path / "fu{s}ed"
+    study = tmp_path / "my {x} study"
+    fused = tmp_path / "fu{s}ed"
     assert run("import", pattern(tmp_path), *images(tmp_path), "-o", study).code == 0
     assert "no problems" in run("check", study).out
     assert run("fuse", study, "-m", "vote", "-o", fused).code == 0

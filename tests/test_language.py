@@ -50,7 +50,8 @@ _PROSE = re.compile(
 
 def prose(source: str) -> str:
     """Keep the docstrings, strings and comments, each in its line; a bar stands for code."""
-    parts, end = [], 0
+    parts = []
+    end = 0
     for match in _PROSE.finditer(source):
         gap = source[end : match.start()]
         parts.append(("" if gap.strip(" \nrf") == "" else "|") + "\n" * gap.count("\n"))
@@ -61,7 +62,8 @@ def prose(source: str) -> str:
 
 def found(text: str) -> list[tuple[int, str, str]]:
     """Return (line, words, what to write instead) of what must not be written."""
-    flat, hits = " ".join(text.split()), []
+    flat = " ".join(text.split())
+    hits = []
     for pattern, instead in _BANNED.items():
         for hit in pattern.finditer(flat):
             place = re.search(r"\s+".join(map(re.escape, hit[0].split())), text)

@@ -123,7 +123,9 @@ def test_it_is_the_formula(
 
 @pytest.mark.parametrize("per_pixel", [False, True])
 def test_it_is_the_likelihood_of_fusion(per_pixel: bool) -> None:
-    raters, classes, pixels = 4, 3, 50
+    raters = 4
+    classes = 3
+    pixels = 50
     labels = draw_labels(1, (1, raters, pixels), classes)
     logits = draw_truth(labels, classes).detach()
     prior = logits.softmax(1)[0] if per_pixel else logits.softmax(1)[0, :, :1]
@@ -188,8 +190,11 @@ def test_forms_agree_where_a_pixel_has_one_label(kind: str) -> None:
 @BOTH
 def test_missing_labels_are_nothing_at_all(kind: str, form: Form) -> None:
     labels = draw_labels(4, (4, 3, 6), 3)
-    labels[0], labels[:, 2], labels[1, :, 2] = MISSING, MISSING, MISSING
-    logits, parts = draw_truth(labels, 3), draw_parts(kind, labels, 3)
+    labels[0] = MISSING
+    labels[:, 2] = MISSING
+    labels[1, :, 2] = MISSING
+    logits = draw_truth(labels, 3)
+    parts = draw_parts(kind, labels, 3)
     column, diagonal = matrices_of(kind, parts).see(labels)[:2]
     log_truth = logits.log_softmax(1)
     total, _ = sum_and_count(log_truth, column, labels, form)
@@ -214,7 +219,8 @@ def test_missing_labels_are_nothing_at_all(kind: str, form: Form) -> None:
 
 def test_nothing_seen_is_zero_and_not_nan() -> None:
     labels = torch.full((2, 3, 4), MISSING)
-    logits, parts = draw_truth(labels, 2), draw_parts("pixel", labels, 2)
+    logits = draw_truth(labels, 2)
+    parts = draw_parts("pixel", labels, 2)
     column, diagonal = matrices_of("pixel", parts).see(labels)[:2]
     loss = negative_log_likelihood(logits.log_softmax(1), column, labels)
     loss = loss + trace_term(diagonal, labels, logits.softmax(1))
@@ -264,8 +270,11 @@ def test_an_unknown_form_is_named() -> None:
 
 def test_the_listing_of_global_cm() -> None:
     """It sums the cross entropy over raters, and averages over images; the trace over raters."""
-    labels, classes, scale = draw_labels(9, (6, 5), 3, missing=0), 3, 0.7
-    logits, parts = draw_truth(labels, classes), draw_parts("shared", labels, classes)
+    labels = draw_labels(9, (6, 5), 3, missing=0)
+    classes = 3
+    scale = 0.7
+    logits = draw_truth(labels, classes)
+    parts = draw_parts("shared", labels, classes)
     rho = parts[0].exp()  # positive, then rows that sum to one; the listing has C[true, observed]
     matrices = rho / rho.sum(-1, keepdim=True)
     by_rater = []
@@ -286,12 +295,17 @@ def test_the_listing_of_global_cm() -> None:
 
 def test_equation_4_of_pixel_cm() -> None:
     """It sums cross entropy and trace over the labels that there are."""
-    labels, classes, scale = draw_labels(10, (3, 2, 4), 3), 3, 0.4
-    logits, parts = draw_truth(labels, classes), draw_parts("pixel", labels, classes)
+    labels = draw_labels(10, (3, 2, 4), 3)
+    classes = 3
+    scale = 0.4
+    logits = draw_truth(labels, classes)
+    parts = draw_parts("pixel", labels, classes)
     theirs = parts[0].softmax(3).transpose(2, 3)  # a[i, j] = p(observed i | true j)
-    total, seen = torch.zeros((), dtype=torch.float64), 0
+    total = torch.zeros((), dtype=torch.float64)
+    seen = 0
     for n, r, x in itertools.product(*map(range, labels.shape)):
-        if (label := int(labels[n, r, x])) != MISSING:
+        label = int(labels[n, r, x])
+        if label != MISSING:
             a = theirs[n, r, :, :, x]
             total = total - (a @ logits[n, :, x].softmax(0)).log()[label] + scale * a.trace()
             seen += 1
@@ -302,6 +316,7 @@ def test_equation_4_of_pixel_cm() -> None:
 
 
 def test_a_trace_over_something_else_is_rejected() -> None:
-    diagonal, labels = torch.zeros(1, 1, 2), torch.zeros(1, 1, dtype=torch.long)
+    diagonal = torch.zeros(1, 1, 2)
+    labels = torch.zeros(1, 1, dtype=torch.long)
     with pytest.raises(RatersError, match="found a trace over 'rows', expected 'all' or 'truth'"):
         trace_term(diagonal, labels, torch.full((1, 2), 0.5), "rows")  # type: ignore[arg-type]

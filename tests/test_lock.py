@@ -206,7 +206,8 @@ def weights(folder: Path) -> dict[str, torch.Tensor]:
 
 
 def assert_same(one: Path, other: Path) -> None:
-    first, second = weights(one), weights(other)
+    first = weights(one)
+    second = weights(other)
     assert first.keys() == second.keys()
     assert all(torch.equal(first[name], second[name]) for name in first)
 

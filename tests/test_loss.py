@@ -29,9 +29,12 @@ from raters.learning.rater_models import GlobalRaters, LowRankRaters, PixelRater
 from raters.study.study import Study
 
 Array = NDArray[np.float64]
-R, L, CASES = 3, 3, 3
+R = 3
+L = 3
+CASES = 3
 START = 0.8  # the diagonal of matrices at the start
-WEIGHTS, EVEN = (0.5, 3.0, 1.2), (1.0, 1.0, 1.0)
+WEIGHTS = (0.5, 3.0, 1.2)
+EVEN = (1.0, 1.0, 1.0)
 WHICH = (4, 0, 2)  # the cases of the batch, in a study of five
 
 METHODS: dict[str, tuple[str, dict[str, Any]]] = {
@@ -110,7 +113,8 @@ def network(dims: int) -> TruthNetwork:
 
 def method_of(name: str, space: str, **given: Any) -> Method:
     """Make a method in float64, with weights that say something."""
-    entry, dims = learning_method(name), len(SPACES[space])
+    entry = learning_method(name)
+    dims = len(SPACES[space])
     kind = "segmentation" if dims else "classification"
     task = Task(kind, tuple("abc"), L, dims, functools.partial(network, dims))  # type: ignore[arg-type]
     torch.manual_seed(3)
@@ -154,7 +158,7 @@ def known_study(space: str) -> Study:
 
 
 def set_options(method: ConfusionMethod, name: str, **given: Any) -> None:
-    """Return a method other options that it reads at each step."""
+    """Give a method other options, which it reads at each step."""
     method_name, own = METHODS[name]
     start = {} if method_name == "oracle-cm" else {"init_accuracy": START}
     method.options = learning_method(method_name).parse({**own, **start, **given})
@@ -207,7 +211,8 @@ def log_likelihood(scene: Scene, form: str, weights: tuple[float, ...] = EVEN) -
     for b, x, answers in scene.answers():
         if not answers:
             continue
-        truth, matrices = scene.truth[b, x], scene.matrices[b, :, x]
+        truth = scene.truth[b, x]
+        matrices = scene.matrices[b, :, x]
         weight = sum(weights[o] for _, o in answers) / len(answers)
         if form == "joint":
             joint = sum(
@@ -241,7 +246,8 @@ def divergence(scene: Scene, common: Array) -> float:
     total = 0.0
     for b, x, answers in scene.answers():
         for r, _ in answers:
-            matrix, wanted = scene.matrices[b, r, x], common[r]
+            matrix = scene.matrices[b, r, x]
+            wanted = common[r]
             for t, o in itertools.product(range(L), range(L)):
                 ratio = math.log(matrix[t, o] / wanted[t, o])
                 total += scene.rows[b, x, t] * matrix[t, o] * ratio
@@ -342,8 +348,10 @@ def known_matrices(space: str, each: bool) -> Array:
 
 def learnt_matrices(method: ConfusionMethod, batch: Batch, space: str) -> Array:
     """Return `(cases, raters or 1, pixels, L, L)` of a model's free numbers, or of its outputs."""
-    model, options = method.raters, cast(Any, method.options)
-    cases, pixels = len(batch["image"]), math.prod(SPACES[space])
+    model = method.raters
+    options = cast(Any, method.options)
+    cases = len(batch["image"])
+    pixels = math.prod(SPACES[space])
     if isinstance(method, OracleCM):
         found = known_matrices(space, each=options.by == "case" and space == "mask")
         return np.repeat(found[:, :, None], pixels, 2)
@@ -377,9 +385,11 @@ def learnt_matrices(method: ConfusionMethod, batch: Batch, space: str) -> Array:
 def scene_of(method: ConfusionMethod, batch: Batch, space: str, held: bool = False) -> Scene:
     """Gather what the loss of a batch is made of; the vote instead of labels, if that is seen."""
     truth = softmax(by_pixel(method.network(batch["image"])[1]))
-    labels, who = batch["labels"].numpy(), batch.get("raters")
+    labels = batch["labels"].numpy()
+    who = batch.get("raters")
     if getattr(method.options, "on", "labels") == "vote":
-        labels, who = vote(labels)[:, None], None
+        labels = vote(labels)[:, None]
+        who = None
     labels = labels.reshape(*labels.shape[:2], -1)
     whose = np.tile(np.arange(labels.shape[1]), (len(labels), 1)) if who is None else who.numpy()
     matrices = learnt_matrices(method, batch, space)
@@ -439,7 +449,8 @@ def agree(step: Step, loss: float, terms: dict[str, float], count: int, where: s
     """Compare a step with what loops gave; where matrices start is known in float32."""
     found = {name: value.item() for name, value in step.terms.items()}
     assert found.keys() == terms.keys(), where
-    expected, found = {"total": loss, **terms}, {"total": step.loss.item(), **found}
+    expected = {"total": loss, **terms}
+    found = {"total": step.loss.item(), **found}
     for name, value in expected.items():
         assert math.isclose(found[name], value, rel_tol=1e-6, abs_tol=1e-12), (where, name)
     assert int(step.observed) == count, where
@@ -454,7 +465,8 @@ def test_loss_is_likelihood_trace_and_prior(name: str, space: str) -> None:
     before = None if own is None else own.sums.clone()
     for absent, batch in batches(space, name):
         set_options(method, name)
-        scene, common = scene_of(method, batch, space), common_of(method)
+        scene = scene_of(method, batch, space)
+        common = common_of(method)
         traces = {over: trace(scene, over) for over in ("truth", "all", "listing")}
         terms = {} if common is None else {"prior": divergence(scene, common)}
         after = torch.from_numpy(followed(scene))
@@ -483,7 +495,8 @@ def test_loss_of_the_warm_up(name: str, space: str) -> None:
     own = method.raters.own if isinstance(method.raters, PixelRaters) else None
     before = None if own is None else own.sums.clone()
     for (absent, batch), weighted in itertools.product(batches(space, name), (False, True)):
-        weights, where = WEIGHTS if weighted else EVEN, f"{absent}, {weighted}"
+        weights = WEIGHTS if weighted else EVEN
+        where = f"{absent}, {weighted}"
         set_options(method, name)
         scene = scene_of(method, batch, space, held=True)
         for form in ("joint", "marginal"):
@@ -626,8 +639,10 @@ def slope_of_loops(
     learning: list[torch.nn.Parameter],
 ) -> float:
     """Return how fast the loss rises; what has no gradient stays as it is."""
-    held, step = method.raters.held, 1e-5
-    now, common = scene_of(method, batch, space, held), common_of(method)
+    held = method.raters.held
+    step = 1e-5
+    now = scene_of(method, batch, space, held)
+    common = common_of(method)
     losses = []
     for by in (step, -step):
         with torch.no_grad():
@@ -675,7 +690,8 @@ def test_one_label_is_enough(name: str) -> None:
     """Sums are divided by one."""
     labels = some_labels("mask", "everything")
     labels[1, 2, 3, 0] = 1
-    method, batch = confusion_method(name, "mask"), batch_of(labels)
+    method = confusion_method(name, "mask")
+    batch = batch_of(labels)
     given = regularisers(name)[-1]
     set_options(method, name, likelihood="joint", **given)
     bring_to(method, weighted=True)
@@ -733,7 +749,8 @@ def test_separate_networks_learn_each_from_one_rater(weighted: bool, space: str)
     cast(Any, method).labelled.copy_(torch.tensor([True, False, True]))
     for absent, batch in batches(space):
         truths = [softmax(by_pixel(network(batch["image"])[1])) for network in networks]
-        labels, who = batch["labels"].numpy(), batch.get("raters")
+        labels = batch["labels"].numpy()
+        who = batch.get("raters")
         sums = {}
         for weights in (WEIGHTS, EVEN):
             sums[weights] = 0.0

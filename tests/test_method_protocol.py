@@ -114,7 +114,8 @@ class TestPass:
 
     def test_each_tile_is_seen_once_in_order(self, runs: Path) -> None:
         state = read_checkpoint(runs / "toy-em" / "checkpoints" / "last.ckpt")["raters"]["method"]
-        study, expected = masks(), []
+        study = masks()
+        expected = []
         for k, corner in product(range(8), product((0, 5), (0, 4))):
             tile = study[k].labels[:, corner[0] : corner[0] + 5, corner[1] : corner[1] + 4]
             expected.append([k, *corner, 8, 6, int((tile != -1).any(0).sum())])
@@ -187,7 +188,8 @@ class TestCasesOfAPass:
 
     @pytest.mark.parametrize("world", [2, 3, 9])
     def test_processes_share_the_cases(self, world: int, monkeypatch: pytest.MonkeyPatch) -> None:
-        seen, owners = [], dict[int, set[int]]()
+        seen = []
+        owners = dict[int, set[int]]()
         for rank in range(world):
             monkeypatch.setattr(
                 "raters.learning.training.loader.processes", lambda r=rank: (r, world)
@@ -223,7 +225,8 @@ class TestPhases:
                     method.network.load_state_dict(other.network.state_dict())
                 optimiser, schedule = adam(method.network.parameters(), 1)
             else:
-                optimiser, schedule = sgd, slower
+                optimiser = sgd
+                schedule = slower
             method.zero_grad()
             method.step(batch).loss.backward()
             optimiser.step()
@@ -294,7 +297,8 @@ class TestAnswers:
 
     def test_a_sample_depends_on_its_case_and_number_alone(self, runs: Path) -> None:
         method, images = self.method("toy-sampler", runs)
-        few, many = Asked(samples=2, seed=5), Asked(samples=4, seed=5)
+        few = Asked(samples=2, seed=5)
+        many = Asked(samples=4, seed=5)
         drawn = draw_latents(method, many, ["a", "b", "c"])
         assert torch.equal(draw_latents(method, few, ["b"])[1][0], drawn[1][1])
         assert len({tuple(z.tolist()) for part in drawn for z in part}) == 12
@@ -357,7 +361,8 @@ class TestModels:
         monkeypatch: pytest.MonkeyPatch,
     ) -> None:
         run: Run = partial(run_in_process, capsys, monkeypatch)
-        can, rater = TOYS[name].answers, masks().raters[2]
+        can = TOYS[name].answers
+        rater = masks().raters[2]
         asked = {
             "as_rater": ["--as-rater", rater],
             "confusion": ["--confusion"],
@@ -368,7 +373,10 @@ class TestModels:
             said = run("predict", runs / name, data, "-o", tmp_path / "no", *asked[answer])
             assert said.code == 2
             assert f"found {name}, expected a method with" in said.err
-        words = [word for answer, more in asked.items() if answer in can for word in more]
+        words: list[Any] = []
+        for answer, more in asked.items():
+            if answer in can:
+                words += more
         said = run("predict", runs / name, data, "-o", tmp_path / "out", *words, "--probabilities")
         assert said.code == 0, said.err
         said = run("evaluate", runs / name, data, "--split", "val", "-o", tmp_path / "scores")

@@ -23,7 +23,9 @@ from raters.learning.rater_models import FixedRaters, GlobalRaters, PixelRaters
 from raters.metrics.confusion import count_case
 from raters.study.study import Study
 
-R, L, CASES = 3, 3, 6
+R = 3
+L = 3
+CASES = 6
 SPACES = {"mask": (5, 4), "table": ()}
 every_space = pytest.mark.parametrize("space", SPACES)
 
@@ -48,7 +50,8 @@ def study_of(space: str, reference: bool = True) -> Study:
 
 
 def method_of(name: str, space: str, unlabelled: tuple[str, ...] = (), **given: Any) -> Method:
-    entry, dims = learning_method(name), len(SPACES[space])
+    entry = learning_method(name)
+    dims = len(SPACES[space])
 
     def network() -> TruthNetwork:
         kind = NetworkOptions("patch-cnn", 2, 1, "none") if dims else NetworkOptions("mlp", 4, 1)
@@ -118,10 +121,12 @@ def test_fused_labels_are_the_target_and_raters_are_counted_against_it(
         consensus = fuse(study, fusion, pool=given.get("pool", False))
         for k, (case, target) in enumerate(zip(study.iter_cases(), targets, strict=True)):
             if space == "table":
-                labels, truth = consensus.table.labels[k], consensus.table.truth[k]
+                labels = consensus.table.labels[k]
+                truth = consensus.table.truth[k]
             else:
                 found = consensus.fuse_case(case)
-                labels, truth = found.labels, found.truth
+                labels = found.labels
+                truth = found.truth
             soft = name == "mean" or bool(given.get("soft"))
             known = np.asarray(labels) != MISSING
             expected = np.where(known, truth, 0) if soft else labels
@@ -147,7 +152,8 @@ def test_counts_of_a_case_can_be_added_to_those_of_soft_targets(space: str) -> N
 
 
 def test_the_reference_is_the_target_of_truth() -> None:
-    method, study = method_of("truth", "mask"), study_of("mask")
+    method = method_of("truth", "mask")
+    study = study_of("mask")
     for case in study.iter_cases():
         np.testing.assert_array_equal(method.target(case), case.reference)
     without = study_of("mask", reference=False)
@@ -348,7 +354,8 @@ def test_an_optimiser_takes_its_schedule_along() -> None:
         optimiser = torch.optim.SGD([torch.nn.Parameter(torch.ones(1))], lr=1.0)
         return Optimiser(optimiser, torch.optim.lr_scheduler.ExponentialLR(optimiser, 0.5))
 
-    first, second = made(), made()
+    first = made()
+    second = made()
     for _ in range(2):
         first.optimiser.step()
         first.step_schedule()

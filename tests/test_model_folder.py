@@ -75,7 +75,8 @@ def test_a_network_without_layers_of_its_width_loads(tmp_path: Path) -> None:
 
 def test_history_and_best_epoch_are_kept(tmp_path: Path) -> None:
     model = make_model()
-    model.history, model.best_epoch = HISTORY, 2
+    model.history = HISTORY
+    model.best_epoch = 2
     copy = raters.load(model.save(tmp_path / "model"))
     assert copy.history == HISTORY
     assert copy.best_epoch == 2
@@ -87,7 +88,8 @@ def test_history_and_best_epoch_are_kept(tmp_path: Path) -> None:
 def test_a_pickle_in_place_of_the_weights_is_not_run(
     how: str, folder: Path, tmp_path: Path
 ) -> None:
-    trap, made = Trap(tmp_path / "made"), tmp_path / "made"
+    trap = Trap(tmp_path / "made")
+    made = tmp_path / "made"
     weights = folder / "weights.safetensors"
     if how == "plain":
         weights.write_bytes(pickle.dumps(trap))
@@ -102,7 +104,8 @@ def test_a_pickle_in_place_of_the_weights_is_not_run(
 
 @pytest.mark.parametrize("where", ["whole", "value"])
 def test_a_tag_in_the_configuration_is_not_run(where: str, folder: Path, tmp_path: Path) -> None:
-    path, tag = folder / "config.yaml", f"!!python/object/apply:os.mkdir ['{tmp_path / 'made'}']"
+    path = folder / "config.yaml"
+    tag = f"!!python/object/apply:os.mkdir ['{tmp_path / 'made'}']"
     path.write_text(tag if where == "whole" else path.read_text() + f"extra: {tag}\n")
     with pytest.raises(RatersError, match="found no plain YAML"):
         raters.load(folder)

@@ -17,7 +17,8 @@ from raters.learning.methods.mrnet import FASTER, MRNet, disagreement, draw_weig
 from raters.learning.methods.options import MethodOptions
 from raters.learning.networks import NetworkOptions, TruthNetwork, build_backbone
 
-R, L = 3, 3
+R = 3
+L = 3
 SPACES = {2: (5, 4), 3: (4, 3, 4)}
 
 
@@ -65,11 +66,13 @@ def made_batch(dims: int = 2, cases: int = 3) -> dict[str, torch.Tensor]:
 
 @pytest.mark.parametrize("dims", [2, 3])
 def test_the_loss_is_the_formula_label_by_label(dims: int) -> None:
-    method, batch = made(dims), made_batch(dims)
+    method = made(dims)
+    batch = made_batch(dims)
     method.seed = 5
     method.start_epoch(2)
     method.class_weights.copy_(torch.tensor([1.0, 2.0, 0.5]))
-    cost, labels = [1.0, 2.0, 0.5], batch["labels"].numpy()
+    cost = [1.0, 2.0, 0.5]
+    labels = batch["labels"].numpy()
     found = method.step(batch)
     parts = {"loss": 0.0, "raw": 0.0, "raters": 0.0}
     for b in range(len(labels)):
@@ -97,7 +100,8 @@ def test_the_loss_is_the_formula_label_by_label(dims: int) -> None:
 
 
 def test_no_part_is_bent_to_be_a_message_to_the_next() -> None:
-    method, batch = made(2), made_batch(2)
+    method = made(2)
+    batch = made_batch(2)
     features = method.network(batch["image"])[0]
     said = method._said(features, torch.tensor([[0.7, 0.2, 0.1]]).repeat(3, 1))
 
@@ -116,7 +120,8 @@ def test_no_part_is_bent_to_be_a_message_to_the_next() -> None:
 
 @pytest.mark.parametrize("dims", [2, 3])
 def test_the_parts_are_their_formulas(dims: int) -> None:
-    method, batch = made(dims), made_batch(dims)
+    method = made(dims)
+    batch = made_batch(dims)
     weights = torch.tensor([[0.7, 0.2, 0.1]]).repeat(3, 1)
     features = method.network(batch["image"])[0]
     said = method._said(features, weights)
@@ -143,7 +148,8 @@ def test_the_parts_are_their_formulas(dims: int) -> None:
 
 def test_a_perfect_prediction_costs_nothing() -> None:
     """A second softmax anywhere would leave a loss that no prediction can lower."""
-    method, batch = made(), made_batch()
+    method = made()
+    batch = made_batch()
     batch["labels"] = torch.full_like(batch["labels"], 1)
     with torch.no_grad():
         for parameter in method.parameters():
@@ -155,7 +161,8 @@ def test_a_perfect_prediction_costs_nothing() -> None:
 
 def test_parts_of_a_batch_add_up_to_it() -> None:
     """As processes that share a batch need it."""
-    method, batch = made(), made_batch()
+    method = made()
+    batch = made_batch()
     whole = method.step(batch)
     parts = [method.step({k: v[rows] for k, v in batch.items()}) for rows in ([0], [1, 2])]
     added = sum(float(part.loss.detach() * part.observed) for part in parts)
@@ -179,7 +186,8 @@ def test_weightings_are_drawn_by_seed_epoch_and_case_among_those_who_labelled() 
 
 
 def test_the_likelihood_of_held_out_labels_is_that_of_each_rater() -> None:
-    method, batch = made(), made_batch()
+    method = made()
+    batch = made_batch()
     method.class_weights.fill_(7.0)  # the choice of an epoch does not depend on them
     found = method.held_out(batch)
     own = [method.as_rater(batch["image"], r).detach().numpy() for r in range(R)]
@@ -194,7 +202,8 @@ def test_the_likelihood_of_held_out_labels_is_that_of_each_rater() -> None:
 def test_one_look_gives_all_that_is_asked() -> None:
     from raters.learning.methods.base import Asked
 
-    method, image = made(), made_batch()["image"]
+    method = made()
+    image = made_batch()["image"]
     weights = (0.2, 0.0, 0.8)
     found = method.maps(image, Asked(("b", 2), weights=weights))
     assert list(found) == ["truth", "as:b", "as:c"]
@@ -206,11 +215,14 @@ def test_one_look_gives_all_that_is_asked() -> None:
 
 def drawn(cases: int, seed: int, absent: bool = False) -> raters.Study:
     """Draw discs; one rater draws them too small, one as they are, one too large."""
-    rng, side = np.random.default_rng(seed), 32
+    rng = np.random.default_rng(seed)
+    side = 32
     rows, columns = np.mgrid[:side, :side]
-    images, labels = [], []
+    images = []
+    labels = []
     for case in range(cases):
-        (row, column), radius = rng.uniform(11, side - 11, 2), rng.uniform(5, 7)
+        row, column = rng.uniform(11, side - 11, 2)
+        radius = rng.uniform(5, 7)
         away = np.hypot(rows - row, columns - column)
         images.append((away < radius) + 0.2 * rng.standard_normal((side, side)))
         masks = np.array([away < radius + more for more in (-2.5, 0, 2.5)], int)
@@ -235,7 +247,8 @@ def overlap(found: Any, mask: Any) -> float:
 
 
 def test_predictions_follow_the_weighting() -> None:
-    model, test = trained(), list(drawn(8, seed=1).iter_cases())
+    model = trained()
+    test = list(drawn(8, seed=1).iter_cases())
     for answer in ("weights", "as_rater"):
         fits = np.zeros((3, 3))
         for case in test:
@@ -251,7 +264,8 @@ def test_predictions_follow_the_weighting() -> None:
 
 
 def test_predictions_go_from_one_rater_to_another() -> None:
-    model, test = trained(), list(drawn(8, seed=1).iter_cases())
+    model = trained()
+    test = list(drawn(8, seed=1).iter_cases())
     area = [
         np.mean([model.predict_proba(c, weights={"small": 1 - w, "large": w})[1] for c in test])
         for w in (0, 0.25, 0.5, 0.75, 1)
@@ -263,7 +277,8 @@ def test_predictions_go_from_one_rater_to_another() -> None:
 
 
 def test_a_rater_without_labels_weighs_nothing_in_the_truth() -> None:
-    method, image = made(unlabelled=("c",)), made_batch()["image"]
+    method = made(unlabelled=("c",))
+    image = made_batch()["image"]
     torch.testing.assert_close(
         method.truth(image), method.weighted(image, torch.tensor([0.5, 0.5, 0.0]))
     )

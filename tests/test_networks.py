@@ -26,12 +26,10 @@ from raters.learning.networks import (
 from raters.learning.networks.backbones import PatchCNN
 from raters.learning.rater_models.start import pointwise
 
-CASES = [
-    (name, spatial_dims, norm)
-    for name, kind in NETWORKS.items()
-    for spatial_dims in kind.spatial_dims
-    for norm in ("instance", "group", "none")
-]
+CASES = []
+for name, kind in NETWORKS.items():
+    CASES += list(itertools.product([name], kind.spatial_dims, ("instance", "group", "none")))
+
 SIZES = {0: (), 2: (20, 13), 3: (9, 5, 7)}
 
 
@@ -200,7 +198,8 @@ def on_a_patch(network: PatchCNN, patch: Tensor) -> Tensor:
 @pytest.mark.parametrize(("spatial_dims", "depth"), [(2, 1), (2, 2), (2, 3), (3, 1), (3, 2)])
 def test_patch_network_equals_its_plain_form_on_each_patch(spatial_dims: int, depth: int) -> None:
     network = truth_network(small("patch-cnn", norm="none", depth=depth), spatial_dims).backbone
-    side, before = network.patch_side, network.before
+    side = network.patch_side
+    before = network.before
     image = images(spatial_dims, tuple(side + more for more in (3, 2, 1)[:spatial_dims]))
     dense = network(image)
     count = 0

@@ -22,7 +22,8 @@ def scene(*space: int) -> tuple[Tensor, Tensor]:
     far = np.sqrt(
         sum(np.square((p - n / 2) / n) for p, n in zip(np.indices(space), space, strict=True))
     )
-    inside, ring = far < 0.2, (far >= 0.2) & (far < 0.27)
+    inside = far < 0.2
+    ring = (far >= 0.2) & (far < 0.27)
     truth = np.where(inside, 0.98, 0.001)
     adds = np.stack([np.full(space, 0.001), np.where(ring, 0.95, 0.001)])
     misses = np.full(adds.shape, 0.02)
@@ -80,7 +81,8 @@ def test_drawn_pixels_are_all_alike() -> None:
 
 
 def test_what_is_drawn_depends_on_seed_epoch_and_case_alone() -> None:
-    both, alone = drawn_places(2000, [3, 8], (1, 2)), drawn_places(2000, [8], (1, 2))
+    both = drawn_places(2000, [3, 8], (1, 2))
+    alone = drawn_places(2000, [8], (1, 2))
     assert both is not None and alone is not None
     assert torch.equal(both[1:], alone)  # whoever else is in the batch
     for case, seed in ((9, (1, 2)), (8, (2, 2)), (8, (1, 3))):

@@ -78,7 +78,8 @@ class TestTrial:
         assert (found.divisor, found.least, found.features) == (4, 8, 6)
         assert OwnBackbone(plain(), "plain", 1, 2, dense=True).divisor == 1
         given = plain()
-        given.divisor, given.least = 8, 24  # type: ignore[assignment]
+        given.divisor = 8  # type: ignore[assignment]
+        given.least = 24  # type: ignore[assignment]
         found = OwnBackbone(given, "plain", 1, 2, dense=True)
         assert (found.divisor, found.least) == (8, 24)
 
@@ -127,7 +128,8 @@ class TestNames:
 
     def test_a_module_is_copied_and_a_factory_called_each_time(self) -> None:
         net = plain()
-        first, second = maker(net, 1, 2)(), maker(net, 1, 2)()
+        first = maker(net, 1, 2)()
+        second = maker(net, 1, 2)()
         assert first is not second is not net
         assert torch.equal(first[0].weight, net[0].weight)  # type: ignore[index]
         made = [maker(monai, 1, 3)() for _ in range(2)]

@@ -21,7 +21,8 @@ from raters.learning.rater_models import GlobalRaters, PixelRaters, ProductRater
 from raters.learning.rater_models.start import log_positive, start_values
 from raters.study.study import Study
 
-R, L = 3, 3
+R = 3
+L = 3
 TINY: dict[str, Any] = {"epochs": 3, "width": 2, "depth": 2, "progress": False, "batch_size": 4}
 PAPERS = pytest.mark.parametrize("name", ["global-cm", "single-cm", "pixel-cm", "low-rank-cm"])
 
@@ -75,12 +76,14 @@ def observed(labels: Tensor) -> int:
 
 def test_pixel_cm_is_equation_4() -> None:
     """CE of A p plus lambda tr(A) of every label, with the annotator network's own output."""
-    method, data = made("pixel-cm", trace=0.1), batch(4, 5)
+    method = made("pixel-cm", trace=0.1)
+    data = batch(4, 5)
     truth = method.truth(data["image"]).detach().numpy()
     assert isinstance(method.raters, PixelRaters) and method.raters.network is not None
     features = method.raters.network(data["image"])[0]
     output = method.raters.head(features).detach().numpy().reshape(2, R, L, L, 4, 5)
-    labels, total = data["labels"].numpy(), 0.0
+    labels = data["labels"].numpy()
+    total = 0.0
     for n, r, w, h in np.ndindex(labels.shape):
         seen = labels[n, r, w, h]
         if seen == MISSING:
@@ -115,7 +118,8 @@ def test_the_annotator_network_is_one_of_its_own() -> None:
 
 
 def test_the_warm_up_maximises_the_trace_and_leaves_the_truth_alone() -> None:
-    method, data = made("pixel-cm"), batch(6, 6, cases=4)
+    method = made("pixel-cm")
+    data = batch(6, 6, cases=4)
     method.start_epoch(0)
     with torch.no_grad():
         found = method.confusion(data["image"]).numpy()
@@ -162,7 +166,8 @@ def listing(data: Batch, logits: np.ndarray, rho: np.ndarray, scale: float) -> f
     for r, i, j in np.ndindex(R, L, L):
         matrices[r, i, j] = softplus(rho[r, i, j]) / sum(softplus(x) for x in rho[r, i])
     trace_norm = sum(matrices[r, i, i] for r in range(R) for i in range(L)) / R
-    labels, of_images = data["labels"].numpy(), []
+    labels = data["labels"].numpy()
+    of_images = []
     for n in range(len(labels)):
         weights = [math.exp(z) for z in logits[n]]
         preds_true = [w / sum(weights) for w in weights]
@@ -178,7 +183,8 @@ def listing(data: Batch, logits: np.ndarray, rho: np.ndarray, scale: float) -> f
 @pytest.mark.parametrize("scale", [0.0, 0.01, 0.5])
 def test_global_cm_is_the_listing(scale: float) -> None:
     """The loss here is theirs divided by the labels of an image, and so is its gradient."""
-    method, data = made("global-cm", spatial_dims=0, trace=scale), batch(cases=7)
+    method = made("global-cm", spatial_dims=0, trace=scale)
+    data = batch(cases=7)
     assert isinstance(method.raters, GlobalRaters)
     logits = method.network(data["image"])[1].detach().numpy()  # type: ignore[operator]
     rho = method.raters.logits.detach().numpy().copy()
@@ -189,7 +195,8 @@ def test_global_cm_is_the_listing(scale: float) -> None:
     step.loss.backward()  # type: ignore[no-untyped-call]
     assert method.raters.logits.grad is not None
     for place in [(0, 1, 2), (1, 0, 0), (2, 2, 1)]:
-        more, less = rho.copy(), rho.copy()
+        more = rho.copy()
+        less = rho.copy()
         more[place] += 1e-5
         less[place] -= 1e-5
         slope = (listing(data, logits, more, scale) - listing(data, logits, less, scale)) / 2e-5
@@ -249,7 +256,8 @@ def test_single_cm_explains_the_vote_with_the_trace(spatial_dims: int) -> None:
     matrix = np.array([[softplus(x) for x in row] for row in rho])
     matrix /= matrix.sum(1, keepdims=True)
     labels = data["labels"].numpy().reshape(6, R, -1)
-    total, votes = 0.0, 0
+    total = 0.0
+    votes = 0
     for n, x in np.ndindex(6, labels.shape[2]):
         counts = [int((labels[n, :, x] == c).sum()) for c in range(L)]
         if sum(counts):
@@ -292,11 +300,13 @@ def test_low_rank_is_the_product_of_two_factors(rank: int) -> None:
 
 
 def test_low_rank_in_the_paper_s_form_is_equation_4() -> None:
-    method, data = made("low-rank-cm", rank=2, trace=0.1), batch(4, 5)
+    method = made("low-rank-cm", rank=2, trace=0.1)
+    data = batch(4, 5)
     assert isinstance(method.raters, ProductRaters)
     truth = method.truth(data["image"]).detach().numpy()
     matrices = method.confusion(data["image"]).detach().numpy()
-    labels, total = data["labels"].numpy(), 0.0
+    labels = data["labels"].numpy()
+    total = 0.0
     for n, r, w, h in np.ndindex(labels.shape):
         seen = labels[n, r, w, h]
         if seen != MISSING:

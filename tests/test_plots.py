@@ -192,7 +192,8 @@ def test_a_rater_has_the_same_colour_everywhere() -> None:
 
 def test_lines_of_96_raters_differ() -> None:
     names = [str(k) for k in range(96)]
-    colours, lines = plots.rater_colours(names), plots.rater_lines(names)
+    colours = plots.rater_colours(names)
+    lines = plots.rater_lines(names)
     assert len({(colours[n], str(lines[n])) for n in names}) == 96
     assert len({colours[n] for n in names[:24]}) == 24
 
@@ -331,7 +332,8 @@ def test_a_panel_a_class_the_most_disputed_ones() -> None:
 
 
 def test_errors_have_their_colours() -> None:
-    truth, mask = [[1, 1, 0, 0, 1]], [[1, 0, 1, 0, MISSING]]
+    truth = [[1, 1, 0, 0, 1]]
+    mask = [[1, 0, 1, 0, MISSING]]
     found = [to_hex(colour) for colour in plots.error_colours(truth, mask)[0]]
     assert found == ["#ffffff", "#0072b2", "#e69f00", "#000000", "#808080"]
     image = plots.errors(truth, mask).axes[0].images[0].get_array()
@@ -342,7 +344,9 @@ def test_agreement_holds_the_table_in_the_order_given() -> None:
     found = raters.agree(study(3, ["ann", "bob", "cy"]))
     by_pair = {(row["rater_a"], row["rater_b"]): f"{row['dice']:.2f}" for row in found.pairs}
     figure = plots.agreement(found, raters=["cy", "ann", "bob"])
-    a, b, c = by_pair["ann", "cy"], by_pair["bob", "cy"], by_pair["ann", "bob"]
+    a = by_pair["ann", "cy"]
+    b = by_pair["bob", "cy"]
+    c = by_pair["ann", "bob"]
     assert texts(figure) == [a, b, a, c, b, c]
     assert texts(plots.agreement(found.frame("pairs"), ["cy", "ann", "bob"])) == texts(figure)
     with pytest.raises(RatersError, match="found no score 'hd95', expected one of: dice"):
@@ -414,7 +418,8 @@ def test_relative_volumes_against_a_loop(seed: int) -> None:
     values[rng(seed + 1).random((3, 4)) < 0.2] = np.nan
     found = relative_volumes(values)
     for case, rater in np.ndindex(3, 4):
-        own, known = values[case, rater], [v for v in values[case] if v == v]
+        own = values[case, rater]
+        known = [v for v in values[case] if v == v]
         expected = np.nan
         if own == own and len(known) > 1:
             base = sum(known) - own if len(known) == 2 else np.median(known)

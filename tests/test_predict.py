@@ -77,7 +77,8 @@ class TestWindows:
         found = bands_together(image, net, window, overlap)
         sides = [min(w, s) for w, s in zip(window, space, strict=True)]
         places = product(*(starts_of(s, w, overlap) for s, w in zip(space, sides, strict=True)))
-        total, weight = torch.zeros(3, *space), torch.zeros(space)
+        total = torch.zeros(3, *space)
+        weight = torch.zeros(space)
         for corner in places:
             here = tuple(slice(c, c + w) for c, w in zip(corner, sides, strict=True))
             with torch.inference_mode():
@@ -173,7 +174,8 @@ class TestOneCase:
     def test_networks_of_whole_images_see_large_ones_in_windows(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        model, image = make_model(norm="none"), RNG.normal(size=(1, 90, 70))
+        model = make_model(norm="none")
+        image = RNG.normal(size=(1, 90, 70))
         whole = predict_case(model, image).truth
         assert window_of(model, (1024, 1024)) is None
         assert window_of(model, (4000, 4000)) == (512, 512)
@@ -296,7 +298,8 @@ class TestFiles:
     def test_a_journal_from_elsewhere_deletes_nothing_outside(self, pictures: Path) -> None:
         model = raters.load(pictures / "model")
         study = open_images(str(pictures / "images"), model.config)
-        out, mine = pictures / "out", pictures / "mine.txt"
+        out = pictures / "out"
+        mine = pictures / "mine.txt"
         predict_study(model, study, out, Outputs(entropy=True))
         old = out / "entropy" / "c0.npy"
         assert old.exists()

@@ -44,7 +44,10 @@ from raters.learning.rater_models import confidence as c
 from raters.learning.rater_models.confusion import SharedConfusion
 from raters.learning.rater_models.likelihood import posterior
 
-B, R, L, SPACE = 2, 3, 3, (5, 6)
+B = 2
+R = 3
+L = 3
+SPACE = (5, 6)
 COST = [1.0, 2.0, 0.5]
 BY = pytest.mark.parametrize("by", ["bayes", "weights"])
 
@@ -98,13 +101,15 @@ def test_bayes_is_the_posterior_of_the_true_matrices() -> None:
 def test_bayes_by_loops_where_matrices_vary_and_labels_miss() -> None:
     found, truth, labels = drawn()
     assert found.log_matrix is not None
-    matrices, given = found.log_matrix.detach().exp().numpy(), labels.numpy()
+    matrices = found.log_matrix.detach().exp().numpy()
+    given = labels.numpy()
     for prior in (None, truth.log()):
         fused = c.bayes(found.log_matrix, labels, prior).detach().numpy()
         for b, *x in np.ndindex(B, *SPACE):
             p = np.ones(L) if prior is None else truth[(b, slice(None), *x)].numpy().copy()
             for m in range(R):
-                if (o := given[(b, m, *x)]) >= 0:
+                o = given[(b, m, *x)]
+                if o >= 0:
                     p *= matrices[(b, m, slice(None), o, *x)]
             np.testing.assert_allclose(fused[(b, slice(None), *x)], p / p.sum(), rtol=1e-6)
 
@@ -128,8 +133,10 @@ def test_raters_who_never_err_decide() -> None:
 
 def test_weights_are_a_mean_of_masks_by_normalised_confidences() -> None:
     found, _, labels = drawn()
-    trusted, given = found.said.detach().numpy(), labels.numpy()
-    fused, shared = c.weights(found.said, labels).detach().numpy(), 0
+    trusted = found.said.detach().numpy()
+    given = labels.numpy()
+    fused = c.weights(found.said, labels).detach().numpy()
+    shared = 0
     for b, *x in np.ndindex(B, *SPACE):
         there = [m for m in range(R) if given[(b, m, *x)] >= 0]
         y = np.zeros(L)
@@ -186,7 +193,10 @@ def test_overlapping_structures_are_fused_each_by_itself(by: Any) -> None:
     labels = torch.from_numpy(rng.integers(-1, 2, (B, R, 2, *SPACE)))  # disc and cup
     front = (B, R, 2, 2, 2) if by == "bayes" else (B, R, 2, 2)
     given = torch.from_numpy(rng.random((*front, *SPACE)))
-    given, fuse = (given.log_softmax(4), c.bayes) if by == "bayes" else (given, c.weights)
+    fuse: Any = c.weights
+    if by == "bayes":
+        given = given.log_softmax(4)
+        fuse = c.bayes
     found = c.by_layer(fuse, given, labels)
     for k in range(2):
         torch.testing.assert_close(found[:, k], fuse(given[:, :, k], labels[:, :, k])[:, 1])
@@ -195,7 +205,8 @@ def test_overlapping_structures_are_fused_each_by_itself(by: Any) -> None:
 @BY
 def test_y_self_fuses_what_raters_would_say(by: Any) -> None:
     found = diverged_by(by)[0]
-    said, thought = found.said.detach().numpy(), np.full((B, R, *SPACE), -1)
+    said = found.said.detach().numpy()
+    thought = np.full((B, R, *SPACE), -1)
     for b, m, *x in np.ndindex(B, R, *SPACE):
         for k in range(L):
             if said[(b, m, k, *x)] > 0.5 and m != 1:
@@ -228,7 +239,8 @@ def test_skill_and_matrices_say_the_same() -> None:
 def test_nobody_is_believed_without_limit() -> None:
     """A skill of 1 is that of a rater right in all labels that were seen, and one more of each."""
     sure = skilled(torch.ones(1, 1, L)).exp()
-    right, wrong = (SEEN + 1) / (SEEN + L), 1 / (SEEN + L)
+    right = (SEEN + 1) / (SEEN + L)
+    wrong = 1 / (SEEN + L)
     expected = torch.full((L, L), wrong).fill_diagonal_(right)
     torch.testing.assert_close(sure[0, 0], expected)
     skill = torch.tensor([[[1.0] * 2, [0.8] * 2, [0.8] * 2, [0.8] * 2]])  # 0.8: right in 0.9
@@ -239,7 +251,8 @@ def test_nobody_is_believed_without_limit() -> None:
 
 def test_weights_of_raters_stay_within_what_was_drawn() -> None:
     """A weight of 0 is the lowest mean of equation 14: ConP never saw a rater of none at all."""
-    three, five = torch.ones(3, dtype=torch.bool), torch.ones(5, dtype=torch.bool)
+    three = torch.ones(3, dtype=torch.bool)
+    five = torch.ones(5, dtype=torch.bool)
     found = confidence_of(torch.tensor([1.0, 0.0, 0.0]), three)
     torch.testing.assert_close(found, torch.tensor([HIGHEST, LOWEST, LOWEST]))
     torch.testing.assert_close(confidence_of(torch.full((5,), 0.2), five), torch.full((5,), 0.5))
@@ -267,14 +280,18 @@ def ssim_by_loops(x: NDArray[Any], y: NDArray[Any]) -> NDArray[Any]:
     half = WINDOW // 2
     steps = np.arange(-half, half + 1)
     g = np.exp(-(steps**2) / (2 * SIGMA**2))
-    g, index = g / g.sum(), np.zeros(x.shape)
+    g = g / g.sum()
+    index = np.zeros(x.shape)
     for i, j in np.ndindex(*x.shape):
         rows = np.clip(i + steps, 0, x.shape[0] - 1)
         columns = np.clip(j + steps, 0, x.shape[1] - 1)
         w = np.outer(g, g)
-        a, b = x[np.ix_(rows, columns)], y[np.ix_(rows, columns)]
-        ma, mb = (w * a).sum(), (w * b).sum()
-        va, vb = (w * a * a).sum() - ma**2, (w * b * b).sum() - mb**2
+        a = x[np.ix_(rows, columns)]
+        b = y[np.ix_(rows, columns)]
+        ma = (w * a).sum()
+        mb = (w * b).sum()
+        va = (w * a * a).sum() - ma**2
+        vb = (w * b * b).sum() - mb**2
         cov = (w * a * b).sum() - ma * mb
         up = (2 * ma * mb + 0.01**2) * (2 * cov + 0.03**2)
         index[i, j] = up / ((ma**2 + mb**2 + 0.01**2) * (va + vb + 0.03**2))
@@ -298,7 +315,8 @@ def test_ssim_and_its_gradient_are_those_of_monai() -> None:
 
     x, y = (torch.rand(2, L, 9, 14, dtype=torch.float64) for _ in range(2))
     x.requires_grad_()
-    half, weight = [WINDOW // 2] * 4, torch.rand(2, L, 9, 14)
+    half = [WINDOW // 2] * 4
+    weight = torch.rand(2, L, 9, 14)
     around = (torch.nn.functional.pad(maps, half, mode="replicate") for maps in (x, y))
     size: Any = {"kernel_size": (WINDOW, WINDOW), "kernel_sigma": (SIGMA, SIGMA)}
     theirs = compute_ssim_and_cs(*around, spatial_dims=2, **size)[0]
@@ -312,13 +330,16 @@ def test_ssim_and_its_gradient_are_those_of_monai() -> None:
 @pytest.mark.parametrize("warming", [False, True])
 def test_loss_of_a_recurrence(warming: bool) -> None:
     found, truth, labels = drawn()
-    target, own = found.fused(labels).detach(), found.self_fused(torch.ones(R, dtype=torch.bool))
+    target = found.fused(labels).detach()
+    own = found.self_fused(torch.ones(R, dtype=torch.bool))
     given = truth.float(), target.float(), own.float(), labels, torch.tensor(COST)
     total = recurrence_loss(*given, warming=warming)
-    share, expected = np.array(COST) / sum(COST), 0.0
+    share = np.array(COST) / sum(COST)
+    expected = 0.0
     for b in range(B):
         number = (labels[b] >= 0).sum(0).numpy()
-        seen, count = number > 0, int(number.sum())
+        seen = number > 0
+        count = int(number.sum())
         y, first, second = (p[b].detach().numpy() for p in (truth, target, own))
         for k in range(L):
             for maps in (second,) if warming else (first, second):
@@ -334,8 +355,10 @@ def test_loss_of_a_recurrence(warming: bool) -> None:
 def test_losses_of_divp_label_by_label(by: Any) -> None:
     found, _, labels = diverged_by(by)
     order = torch.tensor([[[2, 1, 0], [0, 1, 2]], [[0, 1, 2], [2, 1, 0]]])
-    given, said = labels.numpy(), found.said.detach().numpy()
-    shuffled, heads = 0.0, 0.0
+    given = labels.numpy()
+    said = found.said.detach().numpy()
+    shuffled = 0.0
+    heads = 0.0
     thought = c.thresholded(found.said).numpy()
     for b, *x in np.ndindex(B, *SPACE):
         there = [m for m in range(R) if given[(b, m, *x)] >= 0]
@@ -494,11 +517,15 @@ def fused_of(method: Prism, found: Diverged, labels: Tensor) -> Tensor:
 def test_a_step_is_the_sum_of_its_recurrences(options: dict[str, Any], warm_up: int) -> None:
     """In epoch 2, counted from 0: after two epochs of warm-up, or in the third of it."""
     options = {**options, "warm_up": warm_up, "divp_loss": "both", "recurrences": 2}
-    method, batch, warming = made(**options), batch_of(), warm_up == 3
+    method = made(**options)
+    batch = batch_of()
+    warming = warm_up == 3
     assert method.phase(2) == ("warm-up" if warming else "main")
     method.class_weights.copy_(torch.tensor(COST))
     trusted, order = drawn_for(method, batch)
-    labels, weights, by = batch["labels"], method.class_weights, method.options.fuse_by
+    labels = batch["labels"]
+    weights = method.class_weights
+    by = method.options.fuse_by
     target = started(trusted, labels, by)
     terms = {"recurrence": 0.0, "shuffle": 0.0, "heads": 0.0}
     with torch.no_grad():
@@ -510,8 +537,10 @@ def test_a_step_is_the_sum_of_its_recurrences(options: dict[str, Any], warm_up: 
             terms["recurrence"] += float(recurrence_loss(*given, warming=warming))
             terms["shuffle"] += 0.3 * float(shuffle_loss(found, order, labels, weights))
             terms["heads"] += 0.3 * float(heads_loss(found, labels, weights))
-            target, trusted = fused, found.confidence
-    step, observed = method.step(batch), int((labels >= 0).sum())
+            target = fused
+            trusted = found.confidence
+    step = method.step(batch)
+    observed = int((labels >= 0).sum())
     assert int(step.observed) == observed
     for name, total in terms.items():
         assert float(step.terms[name].detach()) == pytest.approx(total / observed, rel=1e-4)
@@ -525,20 +554,26 @@ def test_no_gradient_leaves_its_recurrence_or_its_module(
 ) -> None:
     """As if confidences, targets and what DivP is shown were numbers that someone wrote down."""
     asked = {**options, "divp_loss": "both", "recurrences": 3, "warm_up": warm_up}
-    method, batch = made(**asked), batch_of()
+    method = made(**asked)
+    batch = batch_of()
     trusted, order = drawn_for(method, batch)
-    labels, even, by = batch["labels"], method.class_weights, method.options.fuse_by
+    labels = batch["labels"]
+    even = method.class_weights
+    by = method.options.fuse_by
     method.step(batch).loss.backward()
     slopes = [p.grad for p in method.parameters()]
     method.zero_grad()
-    target, noted = started(trusted, labels, by), []
+    target = started(trusted, labels, by)
+    noted = []
     with torch.no_grad():
         for _ in range(3):
             truth = conp_says(method, batch["image"], trusted)
             noted.append((trusted, target, truth))
             found = diverged(truth, method.divp(truth), by)
-            trusted, target = found.confidence, fused_of(method, found, labels)
-    total, number = torch.zeros(()), (labels >= 0).sum()
+            trusted = found.confidence
+            target = fused_of(method, found, labels)
+    total = torch.zeros(())
+    number = (labels >= 0).sum()
     for trusted, target, truth in noted:
         again = conp_says(method, batch["image"], trusted)
         found = diverged(truth, method.divp(truth), by)
@@ -571,7 +606,8 @@ def test_the_recurrence_raises_the_trust_in_who_agrees_with_the_truth(by: Any) -
 
 def test_parts_of_a_batch_add_up_to_it() -> None:
     """As processes that share a batch need it."""
-    method, batch = made(), batch_of()
+    method = made()
+    batch = batch_of()
     whole = method.step(batch)
     parts = [method.step({k: v[b : b + 1] for k, v in batch.items()}) for b in range(B)]
     added = sum(float(part.loss.detach() * part.observed) for part in parts)
@@ -603,7 +639,8 @@ def test_gradients_stay_within_a_recurrence_and_a_module() -> None:
 def test_any_number_of_raters_and_classes_and_any_size(
     raters: int, classes: int, space: tuple[int, int], options: dict[str, Any]
 ) -> None:
-    method, batch = made(raters, classes, **options), batch_of(raters, classes, space)
+    method = made(raters, classes, **options)
+    batch = batch_of(raters, classes, space)
     method.step(batch).loss.backward()
     slopes = [p.grad for p in method.parameters()]
     assert all(slope is not None and slope.isfinite().all() for slope in slopes)
@@ -619,7 +656,8 @@ def test_any_number_of_raters_and_classes_and_any_size(
 @torch.no_grad()
 def test_attention_knows_places_by_query_and_key_alone() -> None:
     torch.manual_seed(0)
-    attention, (features, asking) = Attention(8, heads=2), torch.randn(2, 1, 5, 7, 8)
+    attention = Attention(8, heads=2)
+    features, asking = torch.randn(2, 1, 5, 7, 8)
     turned = attention(asking.flip(1), features.flip(1)).flip(1)
     assert (turned - attention(asking, features)).abs().max() > 1e-3
     alike = features[:, :1, :1].expand(1, 5, 7, 8)
@@ -650,9 +688,11 @@ def test_an_image_that_is_settled_stays_as_it_is() -> None:
 
 @pytest.mark.parametrize("options", [{}, {"fuse_by": "weights"}])
 def test_labels_are_fused_by_the_last_recurrence(options: dict[str, Any]) -> None:
-    method, batch = made(**options), batch_of()
+    method = made(**options)
+    batch = batch_of()
     batch["labels"][0, :, 0, 0] = -1
-    fused, truth = method.fused(batch), method.truth(batch["image"])
+    fused = method.fused(batch)
+    truth = method.truth(batch["image"])
     torch.testing.assert_close(fused[0, :, 0, 0], truth[0, :, 0, 0])  # nobody labelled
     other = {**batch, "labels": (batch["labels"] + 1) % L}
     assert (method.fused(other) - fused).abs().max() > 0.1
@@ -667,14 +707,17 @@ def test_labels_are_fused_by_the_last_recurrence(options: dict[str, Any]) -> Non
 
 @BY
 def test_by_shuffles_alone_the_best_epoch_does_not_depend_on_whose_a_head_is(by: Any) -> None:
-    method, batch = made(fuse_by=by, divp_loss="shuffle"), batch_of()
+    method = made(fuse_by=by, divp_loss="shuffle")
+    batch = batch_of()
     method.labelled[2] = False
     batch["labels"][:, 2] = -1
     found = method.held_out(batch)
     said = method.recurrences(batch["image"])[-1].raters.said[:, :2].mean(1).detach().numpy()
-    labels, total = batch["labels"].numpy(), 0.0
+    labels = batch["labels"].numpy()
+    total = 0.0
     for b, m, *x in np.ndindex(*labels.shape):
-        if (o := labels[(b, m, *x)]) >= 0:
+        o = labels[(b, m, *x)]
+        if o >= 0:
             total -= np.log(said[(b, o, *x)])
     assert float(found.loss.detach()) == pytest.approx(total, rel=1e-4)
     assert int(found.count) == (labels >= 0).sum()

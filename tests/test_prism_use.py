@@ -45,10 +45,12 @@ def study_in(folder: Path) -> Study:
 
 
 def test_recurrences_and_confidences_are_written(folder: Path, run: Run) -> None:
-    shown, out = f"{folder}/images/{{case}}.png", folder / "out"
+    shown = f"{folder}/images/{{case}}.png"
+    out = folder / "out"
     done = run("predict", folder / "run", shown, "-o", out, "--recurrences", "--probabilities")
     assert done.code == 0, done.err
-    model, case = raters.load(folder / "run"), study_in(folder)["c1"]
+    model = raters.load(folder / "run")
+    case = study_in(folder)["c1"]
     turns, trust = model.recurrences(case)
     assert turns.shape == (3, 2, 12, 12) and trust.shape == (3, 3, 12, 12)
     np.testing.assert_array_equal(turns[-1], model.truth(case))
@@ -77,7 +79,8 @@ def test_other_methods_have_no_recurrences(folder: Path, run: Run) -> None:
 
 
 def test_a_weighting_is_what_the_first_recurrence_starts_with(folder: Path) -> None:
-    model, case = raters.load(folder / "run"), study_in(folder)["c0"]
+    model = raters.load(folder / "run")
+    case = study_in(folder)["c0"]
     even = model.predict_proba(case, weights=dict.fromkeys(RATERS, 1.0))
     np.testing.assert_allclose(even, model.recurrences(case)[0][0], rtol=1e-5)
     image = model.pixels(case)[None]
@@ -97,8 +100,10 @@ def test_recurrences_beside_a_weighting_start_with_it(folder: Path, run: Run) ->
         for part in ("", "recurrence-1")
     )
     np.testing.assert_array_equal(truth, first)
-    model, case = raters.load(folder / "run"), study_in(folder)["c0"]
-    image, weights = model.pixels(case)[None], (0.0, 0.0, 1.0)
+    model = raters.load(folder / "run")
+    case = study_in(folder)["c0"]
+    image = model.pixels(case)[None]
+    weights = (0.0, 0.0, 1.0)
     with torch.no_grad():
         maps = model.method.maps(image, Asked(recurrences=True, weights=weights))
         even = model.method.maps(image, Asked(recurrences=True))
@@ -118,7 +123,8 @@ def test_a_rater_without_labels_is_no_second_one() -> None:
 def test_labels_are_fused_with_and_without_a_look_at_them(folder: Path, run: Run) -> None:
     words = ["fuse", pattern(folder), *images(folder), "--values", NAMES]
     words += ["-m", "prism", "--model", folder / "run"]
-    model, study = raters.load(folder / "run"), study_in(folder)
+    model = raters.load(folder / "run")
+    study = study_in(folder)
     written: dict[str, Any] = {}
     for name, more in (("fuse", []), ("self", ["--option", "use_labels=false"])):
         done = run(*words, "-o", folder / name, *more)
@@ -150,18 +156,21 @@ def test_labels_are_fused_with_and_without_a_look_at_them(folder: Path, run: Run
 
 @pytest.mark.usefixtures("small_figures")
 def test_the_report_shows_recurrences_side_by_side(folder: Path) -> None:
-    model, study = raters.load(folder / "run"), study_in(folder)
+    model = raters.load(folder / "run")
+    study = study_in(folder)
     section = recurrence_section(model, study)
     assert section is not None
     figure, table = section.blocks
     pictures = [axes.images[0].get_array() for axes in figure.figure.axes]  # type: ignore[union-attr]
     turns, _ = model.recurrences(study["c0"])
     np.testing.assert_allclose(np.array(pictures), 1 - turns[:, 0])
-    total, pixels = np.zeros(3), 0
+    total = np.zeros(3)
+    pixels = 0
     for case in study.iter_cases():
         turns, trust = model.recurrences(case)
         drawn = (turns[-1].argmax(0) > 0) | (case.labels[1] > 0)
-        total, pixels = total + (trust[:, 1] * drawn).sum((1, 2)), pixels + int(drawn.sum())
+        total = total + (trust[:, 1] * drawn).sum((1, 2))
+        pixels = pixels + int(drawn.sum())
     row = table.rows[1]  # type: ignore[union-attr]
     assert row["rater"] == "bob"
     for k in range(3):
@@ -173,10 +182,13 @@ def discs(cases: int, seed: int) -> Study:
     """Draw discs that three raters draw right, too small and too large."""
     rng = np.random.default_rng(seed)
     rows, columns = np.mgrid[:24, :24]
-    truth, labels, shown = [], [], []
+    truth = []
+    labels = []
+    shown = []
     for _ in range(cases):
         y, x = rng.uniform(9, 15, 2)
-        distance, radius = np.hypot(rows - y, columns - x), rng.uniform(5, 7)
+        distance = np.hypot(rows - y, columns - x)
+        radius = rng.uniform(5, 7)
         truth.append(distance < radius)
         masks = np.stack([distance < radius + more for more in (0, -2, 2)]).astype(int)
         labels.append(masks)
@@ -214,7 +226,9 @@ def test_raters_are_told_apart_and_recurrences_keep_the_truth() -> None:
         num_workers=0,
         progress=False,
     )
-    told, truths, areas = [], [], []
+    told = []
+    truths = []
+    areas = []
     for case in discs(8, 9).iter_cases():
         turns, _ = model.recurrences(case)
         reference = np.asarray(case.reference) > 0

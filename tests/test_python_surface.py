@@ -222,7 +222,9 @@ class TestConsensus:
 
     def test_of_a_table(self) -> None:
         consensus = raters.fuse(LONG, "dawid-skene")
-        labels, shares, skills = consensus.labels, consensus.probabilities, consensus.skills
+        labels = consensus.labels
+        shares = consensus.probabilities
+        skills = consensus.skills
         assert labels.to_dict() == {"t2": "dog", "t10": "cat"} and labels.index.name == "task"
         assert list(shares.columns) == ["cat", "dog"]
         assert (shares.idxmax(axis=1) == labels).all()
@@ -267,7 +269,8 @@ class TestConsensus:
         if pool and method in ("spatial-staple", "simple"):
             return
         labels = np.random.default_rng(0).integers(0, 2, (2, 4, 6, 6))
-        labels[:, 3], labels[1, 2] = -1, -1
+        labels[:, 3] = -1
+        labels[1, 2] = -1
         skills = raters.fuse(labels, method, pool=pool).skills.to_numpy()
         silent = (
             [False, False, False, True]
@@ -357,7 +360,8 @@ class TestTorch:
 
     def test_batches(self) -> None:
         rng = np.random.default_rng(0)
-        labels, images = rng.integers(-1, 3, (5, 2, 4, 6)), rng.random((5, 3, 4, 6))
+        labels = rng.integers(-1, 3, (5, 2, 4, 6))
+        images = rng.random((5, 3, 4, 6))
         truth = [None, *rng.integers(0, 3, (4, 4, 6))]
         study = Study.from_arrays(images, labels, truth)
         batches = list(DataLoader(study.to_torch(), batch_size=2))

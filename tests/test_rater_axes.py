@@ -66,7 +66,8 @@ def draw_crowd(every: bool, seed: int = 0) -> Crowd:
     rng = random.Random(seed)
     crowd = Crowd()
     for k in range(40):
-        task, label = f"t{k:02d}", rng.choice(CLASSES)
+        task = f"t{k:02d}"
+        label = rng.choice(CLASSES)
         crowd.truth[task] = label
         for rater, skill in SKILL.items():
             for _ in range(1 if every else rng.choice([0, 1, 1, 3])):
@@ -139,17 +140,18 @@ def test_a_run_reports_what_each_rater_said(run: Path, tmp_path: Path, every: bo
 
 def flat(rows: list[Row]) -> list[dict[str, Any]]:
     """Make rows comparable: numbers nearly so, and answers in any order."""
-    return [
-        {
-            name: pytest.approx(v, nan_ok=True)
-            if isinstance(v, float)
-            else sorted(v.split(", "))
-            if name == "answers"
-            else v
-            for name, v in row.items()
-        }
-        for row in rows
-    ]
+    comparable_rows = []
+    for row in rows:
+        cells: dict[str, Any] = {}
+        for name, value in row.items():
+            if isinstance(value, float):
+                cells[name] = pytest.approx(value, nan_ok=True)
+            elif name == "answers":
+                cells[name] = sorted(value.split(", "))
+            else:
+                cells[name] = value
+        comparable_rows.append(cells)
+    return comparable_rows
 
 
 def comparable(rows: list[Row]) -> list[dict[str, Any]]:
@@ -171,7 +173,8 @@ def test_the_order_of_rows_changes_no_number(run: Path, tmp_path: Path, seed: in
     first, second = (raters.evaluate(run, study) for study in (one, other))
     for name in ("summary", "likelihood", "raters", "as_rater", "calibration"):
         assert getattr(second, name) == flat(getattr(first, name)), name
-    first_agreed, second_agreed = raters.agree(one), raters.agree(other)
+    first_agreed = raters.agree(one)
+    second_agreed = raters.agree(other)
     for name in ("overall", "raters", "pairs", "cases"):
         assert getattr(second_agreed, name) == flat(getattr(first_agreed, name)), name
 
@@ -207,8 +210,11 @@ def test_soft_targets_are_shared_out() -> None:
 
 def test_counts_of_masks_and_of_their_pixels_as_tasks_are_the_same() -> None:
     rng = np.random.default_rng(0)
-    labels, truth = rng.integers(-1, 3, (1, 4, 30)), rng.integers(-1, 3, (1, 30))
-    labels[0, :, 0], truth[0, 0] = 2, 2  # all classes are there
+    labels = rng.integers(-1, 3, (1, 4, 30))
+    truth = rng.integers(-1, 3, (1, 30))
+    # All classes are there.
+    labels[0, :, 0] = 2
+    truth[0, 0] = 2
     mask = Study.from_arrays(labels=labels, reference=truth)[0]
     table = Study.from_arrays(labels=labels[0].T, reference=truth[0])
     for target in (truth[0], rng.dirichlet(np.ones(3), 30).T):

@@ -63,7 +63,8 @@ def some_labels(*shape: int, classes: int = 3, missing: float = 0.3, seed: int =
 
 def draw(matrices: Tensor, truth: Tensor, seed: int = 2) -> Tensor:
     """Draw labels `(n, raters)` of matrices `(raters, L, L)` or `(n, raters, L, L)`."""
-    n, raters = len(truth), matrices.shape[-3]
+    n = len(truth)
+    raters = matrices.shape[-3]
     every = matrices.expand(n, *matrices.shape[-3:])
     rows = every[torch.arange(n)[:, None], torch.arange(raters), truth[:, None]]
     return torch.multinomial(rows.flatten(0, 1), 1, generator=generator(seed)).view(n, raters)
@@ -173,7 +174,9 @@ def models(classes: int, features: int, spatial_dims: int) -> dict[str, RaterMod
 @pytest.mark.parametrize("name", ["global", "single", "pixel", "low rank"])
 def test_gradients_of_the_whole_loss(name: str, form: Form) -> None:
     model = models(classes=3, features=2, spatial_dims=1)[name]
-    labels, features, logits = some_labels(2, 2, 3), normal(2, 2, 3), normal(2, 3, 3)
+    labels = some_labels(2, 2, 3)
+    features = normal(2, 2, 3)
+    logits = normal(2, 3, 3)
     truth = logits.softmax(1)  # the trace has no gradient to the truth that weights it
 
     def loss(logits: Tensor, *parameters: Tensor) -> Tensor:
@@ -210,7 +213,8 @@ def test_distance_is_kl_and_its_gradient() -> None:
         return prior_term(seen.distance, labels, truth), seen.log_column, seen.log_diagonal
 
     assert gradcheck(prior, (logits,))
-    total, count = 0.0, 0
+    total = 0.0
+    count = 0
     for b, r, x in np.ndindex(2, 2, 4):
         if labels[b, r, x] != MISSING:
             count += 1
@@ -252,7 +256,8 @@ def test_own_matrices_of_a_blank_rater_in_blocks(monkeypatch: pytest.MonkeyPatch
     """Each answer is compared with the matrix of who gave it, however the work is cut."""
     logits = normal(3, 4, 2, 2, 5)
     own = normal(4, 2, 2).log_softmax(2)
-    labels, who = torch.randint(0, 2, (3, 2, 5)), torch.tensor([[3, 0], [1, 1], [2, 3]])
+    labels = torch.randint(0, 2, (3, 2, 5))
+    who = torch.tensor([[3, 0], [1, 1], [2, 3]])
     at_once = PixelConfusion(logits, own).see(labels, who).distance
     monkeypatch.setattr(blocks_module, "ELEMENTS", 1)
     in_blocks = PixelConfusion(logits, own).see(labels, who).distance
@@ -265,7 +270,8 @@ def test_own_matrices_of_a_blank_rater_in_blocks(monkeypatch: pytest.MonkeyPatch
 
 def test_own_matrices_are_means_over_disputed_pixels() -> None:
     """Agreed background, however much of it, does not make a false positive rare."""
-    right, wrong = torch.eye(2), torch.tensor([[0.0, 1.0], [0.0, 1.0]])
+    right = torch.eye(2)
+    wrong = torch.tensor([[0.0, 1.0], [0.0, 1.0]])
     rare = torch.stack([right, wrong])[:, :, :, None]  # the second marks what is background
     agreed = torch.stack([right, right])[:, :, :, None].expand(2, 2, 2, 99)
     logits = (torch.cat([rare, agreed], 3) + 1e-6).log()[None]
@@ -288,7 +294,9 @@ def test_own_matrices_do_not_look_where_nobody_labelled() -> None:
     logits = torch.randn(2, 2, 2, 2, 6, generator=torch.Generator().manual_seed(5))
     truth = torch.rand(2, 2, 6, generator=torch.Generator().manual_seed(6)).softmax(1)
     labels = torch.zeros(2, 2, 6, dtype=torch.long)
-    labels[:, 0], labels[:, 1, 3:], labels[1, 1] = MISSING, MISSING, MISSING
+    labels[:, 0] = MISSING
+    labels[:, 1, 3:] = MISSING
+    labels[1, 1] = MISSING
     whole, part = (PixelRaters(2, 2, 1, 1, compares="own") for _ in range(2))
     cases = torch.arange(2)
     whole.learn(PixelConfusion(logits), truth, labels, cases)
@@ -305,8 +313,10 @@ def test_one_share_of_right_labels_at_the_start() -> None:
 def test_distance_knows_who_answered() -> None:
     """A rater who answers twice counts twice, one who does not answer not at all."""
     logits = torch.randn(1, 3, 2, 2, generator=torch.Generator().manual_seed(4))
-    common, truth = torch.eye(2).log_softmax(1)[None], torch.tensor([[0.3, 0.7]])
-    answers, raters = torch.tensor([[0, 1, MISSING]]), torch.tensor([[2, 2, 0]])
+    common = torch.eye(2).log_softmax(1)[None]
+    truth = torch.tensor([[0.3, 0.7]])
+    answers = torch.tensor([[0, 1, MISSING]])
+    raters = torch.tensor([[2, 2, 0]])
     twice = PixelConfusion(logits, common).see(answers, raters).distance
     alone = PixelConfusion(logits[:, 2:], common).see(answers[:, :1]).distance
     assert twice is not None
@@ -319,7 +329,8 @@ def test_distance_knows_who_answered() -> None:
 @pytest.mark.filterwarnings("ignore:.*should not be instantiated:DeprecationWarning")  # torch's own
 @pytest.mark.parametrize("kind", ["pixel", "low rank"])
 def test_one_graph_for_torch_compile(kind: str) -> None:
-    labels, truth = some_labels(2, 2, 3), normal(2, 3, 3)
+    labels = some_labels(2, 2, 3)
+    truth = normal(2, 3, 3)
     low = low_rank_of(2, 2, 3)
     parts = {"pixel": [normal(2, 2, 3, 3, 3)], "low rank": [low.share, low.mixture, low.errors]}[
         kind
@@ -333,7 +344,8 @@ def test_one_graph_for_torch_compile(kind: str) -> None:
         return value + trace_term(diagonal, labels, truth.softmax(1), "all")
 
     compiled = torch.compile(loss, fullgraph=True, backend="aot_eager")
-    expected, found = loss(*leaves), compiled(*leaves)
+    expected = loss(*leaves)
+    found = compiled(*leaves)
     torch.testing.assert_close(found, expected)
     torch.testing.assert_close(
         torch.autograd.grad(found, leaves), torch.autograd.grad(expected, leaves)
@@ -346,7 +358,8 @@ def test_one_graph_for_torch_compile(kind: str) -> None:
 @pytest.mark.parametrize("classes", [2, 3, 10, 200])
 @pytest.mark.parametrize("right", [0.6, 0.95])
 def test_start_near_the_identity(classes: int, right: float) -> None:
-    features, cases = torch.randn(2, 4, 3, generator=generator(0)), torch.arange(2)
+    features = torch.randn(2, 4, 3, generator=generator(0))
+    cases = torch.arange(2)
     exact = torch.full((classes, classes), (1 - right) / (classes - 1)).fill_diagonal_(right)
     torch.testing.assert_close(near_identity_logits(classes, right).softmax(1), exact)
     for model in (GlobalRaters(2, classes, right), PixelRaters(2, classes, 4, 1, right)):
@@ -377,7 +390,8 @@ def test_impossible_starts_are_refused() -> None:
 @SPACES
 @pytest.mark.parametrize("name", ["global", "single", "pixel", "low rank"])
 def test_held_models_stay_at_their_start(name: str, space: tuple[int, ...]) -> None:
-    features, labels = normal(2, 2, *space), some_labels(2, 2, *space, missing=0)
+    features = normal(2, 2, *space)
+    labels = some_labels(2, 2, *space, missing=0)
     spatial_dims = len(space)
     fresh = {
         "global": GlobalRaters(2, 3),
@@ -406,7 +420,8 @@ def test_held_models_stay_at_their_start(name: str, space: tuple[int, ...]) -> N
 
 def test_global_matrices_are_found_without_the_truth() -> None:
     """Joint form; the truth is unknown but for what features say of it."""
-    classes, n = 3, 6000
+    classes = 3
+    n = 6000
     log_truth = (4 * normal(n, classes, seed=11)).log_softmax(1)
     truth = torch.multinomial(log_truth.exp(), 1, generator=generator(12))[:, 0]
     known = raters_of(3, classes)
@@ -425,7 +440,8 @@ def test_global_matrices_are_found_without_the_truth() -> None:
 
 @pytest.mark.parametrize("shared", [False, True])
 def test_matrices_are_frequencies_where_the_truth_is_known(shared: bool) -> None:
-    classes, n = 3, 600
+    classes = 3
+    n = 600
     truth = torch.arange(n) % classes
     labels = draw(raters_of(2, classes), truth)
     log_truth = nn.functional.one_hot(truth, classes).double().log()
@@ -439,8 +455,10 @@ def test_matrices_are_frequencies_where_the_truth_is_known(shared: bool) -> None
 
 def test_pixel_wise_matrices_are_found_where_the_truth_is_known() -> None:
     """Matrices depend on a feature of the pixel: right where it is 0, else often wrong."""
-    classes, pixels = 2, 3000
-    truth, feature = torch.arange(pixels) % 2, (torch.arange(pixels) // 2) % 2
+    classes = 2
+    pixels = 3000
+    truth = torch.arange(pixels) % 2
+    feature = (torch.arange(pixels) // 2) % 2
     known = torch.stack([raters_of(2, classes, 0.9), raters_of(2, classes, 0.2, seed=5)])
     labels = draw(known[feature], truth)
     log_truth = nn.functional.one_hot(truth, classes).double().log().T.view(1, classes, 50, 60)
@@ -465,7 +483,8 @@ def test_known_matrices(space: tuple[int, ...]) -> None:
     labels = some_labels(4, 2, *space)
     cases = torch.tensor([3, 0, 0, 4])
     features = torch.zeros(4, 1, *space)
-    by_rater, by_case = raters_of(2, 3).float(), raters_of(5 * 2, 3).float().view(5, 2, 3, 3)
+    by_rater = raters_of(2, 3).float()
+    by_case = raters_of(5 * 2, 3).float().view(5, 2, 3, 3)
     for known in (by_rater, by_case):
         column, diagonal = FixedRaters(known)(features, cases).see(labels)[:2]
         for b, r, *x in torch.cartesian_prod(*map(torch.arange, labels.shape)).tolist():
@@ -492,7 +511,9 @@ def test_known_matrices_keep_off_zero_and_must_be_matrices() -> None:
 @pytest.mark.parametrize("kind", ["shared", "by case", "pixel", "low rank", "one for all"])
 def test_answers_name_their_rater(kind: str, space: tuple[int, ...]) -> None:
     """A rater may answer twice; answers that are not there are filled up with -1."""
-    batch, raters, classes = 2, 3, 3
+    batch = 2
+    raters = 3
+    classes = 3
     confusion: Confusion = {
         "shared": SharedConfusion(normal(1, raters, classes, classes).log_softmax(3)),
         "by case": SharedConfusion(normal(batch, raters, classes, classes).log_softmax(3)),
@@ -517,7 +538,8 @@ def test_answers_name_their_rater(kind: str, space: tuple[int, ...]) -> None:
 
 
 def test_one_pixel_wise_matrix_for_all_raters() -> None:
-    logits, labels = normal(2, 1, 3, 3, 4).requires_grad_(), some_labels(2, 3, 4)
+    logits = normal(2, 1, 3, 3, 4).requires_grad_()
+    labels = some_labels(2, 3, 4)
     one = PixelConfusion(logits).see(labels)[:2]
     each = PixelConfusion(logits.repeat(1, 3, 1, 1, 1)).see(labels)[:2]
     torch.testing.assert_close(one, each)
@@ -534,7 +556,9 @@ def test_one_pixel_wise_matrix_for_all_raters() -> None:
 @SPACES
 @pytest.mark.parametrize("kind", ["shared", "by case", "pixel", "low rank", "held low rank"])
 def test_means_are_means_of_the_matrix(kind: str, space: tuple[int, ...]) -> None:
-    batch, raters, classes = 3, 2, 3
+    batch = 3
+    raters = 2
+    classes = 3
     confusion: Confusion = {
         "shared": SharedConfusion(normal(1, raters, classes, classes).log_softmax(3)),
         "by case": SharedConfusion(normal(batch, raters, classes, classes).log_softmax(3)),
@@ -599,7 +623,8 @@ class Largest(TorchDispatchMode):
 
 @pytest.mark.parametrize("rank", [1, 2, 3])
 def test_low_rank_never_forms_the_matrix(rank: int) -> None:
-    classes, pixels = 30, 8
+    classes = 30
+    pixels = 8
     labels = some_labels(2, 3, pixels, classes=classes)
     model = LowRankRaters(3, classes, features=2, spatial_dims=1, rank=rank)
     features = torch.randn(2, 2, pixels, generator=generator(0))
@@ -616,7 +641,8 @@ def test_low_rank_never_forms_the_matrix(rank: int) -> None:
 
 
 def test_trace_over_the_truth_leaves_other_rows_alone() -> None:
-    logits, labels = normal(1, 1, 3, 3, 2).requires_grad_(), torch.tensor([[[0, 1]]])
+    logits = normal(1, 1, 3, 3, 2).requires_grad_()
+    labels = torch.tensor([[[0, 1]]])
     truth = torch.tensor([[[1.0, 0.0], [0.0, 1.0], [0.0, 0.0]]], dtype=torch.float64)
     diagonal = PixelConfusion(logits).see(labels).log_diagonal
     trace_term(diagonal, labels, truth.requires_grad_()).backward()

@@ -64,12 +64,11 @@ def test_dense_labels_equal_triplets(
     )
     study = Study.from_arrays(labels=dense, classes=[f"k{k}" for k in range(classes)])
     assert study.kind == "classification"
-    expected = [
-        (str(t), str(r), int(dense[t, r]))
-        for t in range(tasks)
-        for r in range(rater_count)
-        if dense[t, r] >= 0
-    ]
+    expected = []
+    for t in range(tasks):
+        for r in range(rater_count):
+            if dense[t, r] >= 0:
+                expected.append((str(t), str(r), int(dense[t, r])))
     assert answers(study) == sorted(expected)
     frame = study.triplets.frame()
     assert sorted(zip(frame.task, frame.worker, frame.label, strict=True)) == sorted(expected)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import combinations
 from pathlib import Path
 from urllib.parse import quote
 
@@ -218,7 +219,7 @@ def test_pairs_of_tasks_against_readings_counted_one_by_one(tmp_path: Path) -> N
     path.write_text("task,worker,label\n" + "\n".join(map(",".join, rows)))
     study = raters.read(path)
     own = rows[:4]
-    pairs = [(a, b) for k, a in enumerate(own) for b in own[k + 1 :] if a[1] != b[1]]
+    pairs = [(a, b) for a, b in combinations(own, 2) if a[1] != b[1]]
     equal = sum(a[2] == b[2] for a, b in pairs)
     assert pairs_of_tasks(study).tolist() == [[equal, len(pairs)], [0, 0]]
     counts = class_confusion(study)

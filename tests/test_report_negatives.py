@@ -80,9 +80,11 @@ def test_matrices_are_means_over_the_predicted_class_and_targets_are_counted(
     found = look_at_negatives(model, study)
     assert found is not None and found.said is not None
     assert found.raters == ["../x"]
-    sums, weights = np.zeros((L, L)), np.zeros(L)
+    sums = np.zeros((L, L))
+    weights = np.zeros(L)
     for case in study.iter_cases():
-        truth, matrices = model.truth(case), model.confusion(case)[1]
+        truth = model.truth(case)
+        matrices = model.confusion(case)[1]
         for place in np.ndindex(8, 8):
             p = truth[(slice(None), *place)].astype(float)
             sums += p[:, np.newaxis] * matrices[(slice(None), slice(None), *place)]
@@ -136,7 +138,8 @@ def test_a_study_of_nothing_but_negatives_has_a_report(
 
 
 def test_classes_that_nobody_excludes_have_no_target() -> None:
-    m, counts = (1 - np.eye(2)[np.newaxis]), np.array([[[0.0, 4.0], [0.0, 3.0]]])
+    m = 1 - np.eye(2)[np.newaxis]
+    counts = np.array([[[0.0, 4.0], [0.0, 3.0]]])
     found = Excluded(["ann"], ["a", "b"], m, counted=counts)
     assert found.true_transition is not None
     assert np.isnan(found.true_transition[0, 1]).all()

@@ -69,10 +69,15 @@ def filled(path: str, shape: Sequence[int]) -> NDArray[np.bool_]:
     crossings = np.zeros((shape[0], shape[1] + 1), int)
     for part in re.findall(r"M([^Mz]*)z", path):
         first, *steps = re.findall(r"^\d+ \d+|[hv]-?\d+", part)
-        x0, y0 = x, y = [int(n) for n in first.split()]
+        x0, y0 = (int(n) for n in first.split())
+        x = x0
+        y = y0
         corners = []
         for step in steps:
-            x, y = (x + int(step[1:]), y) if step[0] == "h" else (x, y + int(step[1:]))
+            if step[0] == "h":
+                x += int(step[1:])
+            else:
+                y += int(step[1:])
             corners.append((x, y))
         here = (x0, y0)
         for there in [*corners, (x0, y0)]:
@@ -119,7 +124,8 @@ def rows(number: int) -> list[dict[str, Any]]:
 
 @pytest.fixture(scope="module")
 def example() -> report.Report:
-    flat, deep = drawn_study((16, 20), cases=3), drawn_study((16, 20, 9))
+    flat = drawn_study((16, 20), cases=3)
+    deep = drawn_study((16, 20, 9))
     figure = plots.confusion([[0.9, 0.1], [0.2, 0.8]], [EVIL, CLOSING])
     bars = Figure()
     bars.subplots().set_title(f"& {EVIL} $x$")
@@ -164,7 +170,8 @@ def test_names_never_become_tags(page: str) -> None:
     assert kinds.count(None) == 1
     assert set(kinds) == {None, "application/json"}
     assert "img" not in {tag for tag, _ in read.tags}
-    assert [name for _, attributes in read.tags for name in attributes if name[:2] == "on"] == []
+    names = [name for _, attributes in read.tags for name in attributes]
+    assert [name for name in names if name[:2] == "on"] == []
     for text in (EVIL, EVIL_CASE, "alert(1)>", CLOSING):
         assert text not in page
     assert "&lt;script&gt;alert(1)&lt;/script&gt;" in page
@@ -223,7 +230,8 @@ def test_names_in_figures_open_cases_and_raters() -> None:
     found = Reader(inline_svg(svg, "f-", {"ann b", "<c>"})).tags
     links = [attributes["href"] for tag, attributes in found if tag == "a"]
     assert sorted(links) == 2 * ["#rater=%3Cc%3E"] + 2 * ["#rater=ann%20b"]
-    assert not any("consensus" in value for _, own in found for value in own.values() if value)
+    for _, attributes in found:
+        assert not any("consensus" in value for value in attributes.values() if value)
 
 
 def test_many_marks_become_a_picture() -> None:
@@ -358,7 +366,8 @@ def test_browser_finds_no_fault(used: Visit) -> None:
 
 @needs_browser
 def test_browser_tables(used: Visit) -> None:
-    got, every = used.answer, rows(450)
+    got = used.answer
+    every = rows(450)
     assert got["cases"] == [row["case"] for row in every[:200]]
     assert got["count"] == "first 200 of 450 rows"
     values = sorted(row["dice"] for row in every if row["dice"] is not None)
@@ -384,7 +393,8 @@ def test_browser_shows_cases_with_odd_names(used: Visit) -> None:
 
 @needs_browser
 def test_browser_dark(used: Visit) -> None:
-    (light, page_light), (dark, page_dark) = used.answer["light"], used.answer["dark"]
+    light, page_light = used.answer["light"]
+    dark, page_dark = used.answer["dark"]
     assert light == page_light
     assert dark == page_dark
     assert light != dark

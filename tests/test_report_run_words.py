@@ -53,7 +53,8 @@ def test_an_error_that_chance_makes_is_no_alarm() -> None:
 
 
 def test_too_sure_and_too_unsure_are_said_where_it_is_clear() -> None:
-    sure, half = np.full(150, 0.95), np.full(150, 0.7)
+    sure = np.full(150, 0.95)
+    half = np.full(150, 0.7)
     assert "too sure (ECE" in probabilities(sure, half)
     assert "too unsure (ECE" in probabilities(half, sure)
 
@@ -124,13 +125,10 @@ def test_labels_of_the_whole_study_count_not_only_those_that_are_shown(tmp_path:
         splits=["train"] * 34 + ["test"] * 6,
     )
     report = run_report(tmp_path, study, shown=0)
-    assert "once" not in "".join(
-        plain(b.text)
-        for s in report.sections
-        if s.title == "Raters"
-        for b in s.blocks
-        if isinstance(b, TextBlock)
-    )
+    for part in report.sections:
+        if part.title == "Raters":
+            texts = [plain(block.text) for block in part.blocks if isinstance(block, TextBlock)]
+            assert "once" not in "".join(texts)
 
 
 @pytest.mark.parametrize("known", [True, False])
@@ -153,7 +151,8 @@ def test_a_reference_is_spoken_of_only_where_there_is_one(known: bool, tmp_path:
 
 
 def test_how_much_more_is_said_in_words() -> None:
-    more, less = [("over", 14.0), ("wrong", 2.14), ("a", 1.2)], [("b", 0.8), ("under", 0.0)]
+    more = [("over", 14.0), ("wrong", 2.14), ("a", 1.2)]
+    less = [("b", 0.8), ("under", 0.0)]
     text = plain(say("volumes", more=more, less=less, other=None))
     assert (
         "compared with the others, over draws 14 times as much, wrong draws 2.1 times as much and "

@@ -163,7 +163,8 @@ def test_performance_equals_consensus(tmp_path: Path) -> None:
     for k, rater in enumerate(study.raters):
         one = []
         for case, fusion in consensus.iter_cases():
-            a, b = fusion.labels == 1, case.labels[k] == 1
+            a = fusion.labels == 1
+            b = case.labels[k] == 1
             one.append(2 * (a & b).sum() / (a.sum() + b.sum()))
         assert dice[rater] == pytest.approx(np.mean(one))
 
@@ -195,7 +196,8 @@ def test_border_counts_equal_those_of_the_whole_picture(number: int | None) -> N
 
 
 def test_left_out_finds_the_one_that_decides() -> None:
-    a, b = disc(24, 24, 10), disc(24, 24, 6)
+    a = disc(24, 24, 10)
+    b = disc(24, 24, 6)
     labels = np.array([a, a, a, b, b])  # 3 to 2: without one of the three it is a tie, so b
     dice, change = left_out_scores(labels, 2, vote)
     both = 2 * b.sum() / (a.sum() + b.sum())
@@ -296,7 +298,8 @@ def test_a_rater_who_is_called_consensus_keeps_the_own_outline(tmp_path: Path) -
     study = drawn_study({"ann": 0.0, "consensus": 3.0, "reference": -3.0}, cases=1)
     write_consensus(raters.fuse(study, "vote"), tmp_path / "fused")
     made = make_report(tmp_path / "fused", study)
-    (viewer,) = [b for s in made.sections for b in s.blocks if isinstance(b, ViewerBlock)]
+    blocks = [block for part in made.sections for block in part.blocks]
+    (viewer,) = [block for block in blocks if isinstance(block, ViewerBlock)]
     drawn = said_by(viewer.cases[0])
     assert (drawn["consensus (not the rater)"] == drawn["ann"]).all()
     assert (drawn["consensus"] != drawn["ann"]).any()
@@ -490,7 +493,8 @@ def test_report_of_a_pattern(
 def test_without_a_study_the_folder_is_shown(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    fused, out = tmp_path / "fused", tmp_path / "out"
+    fused = tmp_path / "fused"
+    out = tmp_path / "out"
     write_consensus(raters.fuse(drawn_study(RATERS, 2), "staple"), fused)
     assert command(monkeypatch, "report", str(fused), "-o", str(out)) == 0
     assert f"found no study of {fused}, expected --study" in capsys.readouterr().err
@@ -502,7 +506,8 @@ def test_a_study_that_moved_away_is_said_and_can_be_given(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     pattern = files_study(tmp_path / "data")
-    fused, out = tmp_path / "fused", tmp_path / "out"
+    fused = tmp_path / "fused"
+    out = tmp_path / "out"
     assert command(monkeypatch, "fuse", pattern, "-m", "vote", "-o", str(fused)) == 0
     (tmp_path / "data").rename(tmp_path / "elsewhere")
     capsys.readouterr()

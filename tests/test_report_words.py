@@ -134,14 +134,16 @@ def test_the_largest_error_is_of_what_is_shown() -> None:
 
 
 def test_the_notes_of_a_method_are_in_its_report(tmp_path: Path) -> None:
-    same, other = square(4, 12), square(6, 14)
+    same = square(4, 12)
+    other = square(6, 14)
     made = fused(study_of([[same, same, other]] * 2, "ann bob cy"), tmp_path, "staple")
     assert "and bob have the same masks in 2 of the 2 cases" in words_of(made)
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_a_consensus_of_two_is(kind: str) -> None:
-    first, second = square(4, 12), square(8, 20)
+    first = square(4, 12)
+    second = square(8, 20)
     masks = {"both": first & second, "either": first | second, "first": first, "second": second}
     found = kinds_of(np.array([first, second]), masks[kind])
     assert found == {name: name == kind for name in KINDS}
@@ -153,7 +155,8 @@ def test_what_a_consensus_of_two_is(kind: str) -> None:
 
 def rare_and_frequent() -> Study:
     """Rater two misses half of what is frequent, rater three all of what is rare, as on Gleason."""
-    frequent, rare = square(4, 24), square(26, 28, 2)
+    frequent = square(4, 24)
+    rare = square(26, 28, 2)
     right = frequent + rare
     half = np.where(np.arange(SIDE) < 14, right, 0).astype(np.int16)
     no_rare = frequent + square(26, 28, 1)
@@ -178,7 +181,8 @@ def test_who_misses_most_is_the_same_in_sentence_figure_and_table(tmp_path: Path
 
 def test_foreground_numbers_against_pixels_counted_one_by_one() -> None:
     rng = np.random.default_rng(0)
-    truth, said = rng.integers(0, 3, (2, 40)), rng.integers(0, 3, (2, 40))
+    truth = rng.integers(0, 3, (2, 40))
+    said = rng.integers(0, 3, (2, 40))
     pairs = [
         np.array([[np.sum((t == a) & (s == b)) for b in range(3)] for a in range(3)])
         for t, s in zip(truth, said, strict=True)
@@ -522,7 +526,8 @@ def test_only_tasks_with_a_reference_count_for_it(tmp_path: Path) -> None:
 
 def test_few_labels_put_nobody_into_trouble() -> None:
     """Of forty raters with ten labels and one skill, the lowest is low by chance."""
-    rng, named = np.random.default_rng(0), 0
+    rng = np.random.default_rng(0)
+    named = 0
     for _ in range(50):
         shares = rng.binomial(10, 0.8, 40) / 10
         rows = [{"rater": k, "agreement_rest": a, "compared": 10} for k, a in enumerate(shares)]

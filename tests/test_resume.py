@@ -129,7 +129,8 @@ class TestKilled:
 
     def test_five_kills_change_nothing(self, tmp_path: Path, whole: Path) -> None:
         """At random points over the whole run; each time another process resumes."""
-        folder, rng = tmp_path / "killed", random.Random(0)
+        folder = tmp_path / "killed"
+        rng = random.Random(0)
         epoch = read_scores(whole)["seconds"] / EPOCHS
         for k in range(5):
             reached = (k + rng.random()) / 5 * (EPOCHS - 1)
@@ -161,7 +162,8 @@ class TestKilled:
     def test_a_kill_while_a_checkpoint_is_written(self, tmp_path: Path) -> None:
         large = {"width": 700, "depth": 2, "epochs": 3}  # some 12 MB of checkpoint
         ended(started(train, tmp_path / "whole", **large))
-        folder, torn = tmp_path / "killed", 0
+        folder = tmp_path / "killed"
+        torn = 0
         temporary = folder / "checkpoints" / ".last.ckpt.tmp"
         for _ in range(2):
             process = started(train, folder, **large)
@@ -237,7 +239,8 @@ class TestNoRoom:
     """A full disk: the last whole checkpoint stays, and the user is informed."""
 
     def test_a_limit_of_the_system(self, tmp_path: Path, whole: Path) -> None:
-        folder, told = tmp_path / "full", tmp_path / "told.txt"
+        folder = tmp_path / "full"
+        told = tmp_path / "told.txt"
         ended(started(train_without_room, folder, told))
         assert "last.ckpt: found no space for it" in told.read_text()
         assert "use --resume" in told.read_text()

@@ -61,7 +61,8 @@ def mask_studies(draw: st.DrawFn, one_shape: bool = False) -> Study:
     """Draw any study of masks."""
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     ndim = draw(st.sampled_from([2, 3]))
-    count, rater_count = draw(st.integers(1, 4)), draw(st.integers(1, 3))
+    count = draw(st.integers(1, 4))
+    rater_count = draw(st.integers(1, 3))
     shape = tuple(rng.integers(1, 6, ndim))
     shapes = [shape if one_shape else tuple(rng.integers(1, 6, ndim)) for _ in range(count)]
     classes = draw(label_classes())
@@ -69,7 +70,8 @@ def mask_studies(draw: st.DrawFn, one_shape: bool = False) -> Study:
     labels = [rng.integers(low, len(classes), (rater_count, *s)) for s in shapes]
     for masks in labels:
         masks[rng.random(rater_count) < 0.3] = MISSING
-    channels, dtype = draw(st.integers(1, 4)), np.dtype(draw(st.sampled_from(IMAGE_TYPES)))
+    channels = draw(st.integers(1, 4))
+    dtype = np.dtype(draw(st.sampled_from(IMAGE_TYPES)))
     images = [_image(rng, (channels, *s), dtype) for s in shapes]
     share = draw(st.sampled_from([0.0, 0.5, 1.0]))
     images = [image if rng.random() < share else None for image in images]
@@ -108,7 +110,8 @@ def table_studies(draw: st.DrawFn) -> Study:
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     tasks, rater_count, count = (draw(st.integers(1, n)) for n in (5, 3, 3))
     words: Any = names if draw(st.booleans()) else st.integers(-5, 300)
-    values, titles = some(draw, count, words), some(draw, count, names)
+    values = some(draw, count, words)
+    titles = some(draw, count, names)
     dtype = np.dtype(draw(st.sampled_from(IMAGE_TYPES)))
     shape = {"features": (4,), "images": (draw(st.integers(1, 3)), 3, 4), "none": None}[
         draw(st.sampled_from(["features", "images", "none"]))
@@ -291,10 +294,8 @@ def test_a_mask_that_vanished_or_changed_vanishes_from_the_study(tmp_path: Path)
         for case in ("c1", "c2"):
             save(tmp_path / f"masks/{rater}/{case}.png", square())
             save(tmp_path / f"images/{case}.npy", np.zeros((1, 4, 4), np.float32))
-    pattern, images = (
-        str(tmp_path / "masks/{rater}/{case}.png"),
-        str(tmp_path / "images/{case}.npy"),
-    )
+    pattern = str(tmp_path / "masks/{rater}/{case}.png")
+    images = str(tmp_path / "images/{case}.npy")
     raters.read(pattern, images=images).write(tmp_path / "study")
     (tmp_path / "masks/bob/c2.png").unlink()
     save(tmp_path / "images/c2.npy", np.full((1, 4, 4), 9, np.uint8))  # now kept as a PNG

@@ -219,7 +219,8 @@ def test_a_process_that_trains_alone_writes(
 
 @pytest.mark.parametrize("first", [True, False])
 def test_an_epoch_without_a_score_is_not_the_best(first: bool) -> None:
-    best, network = Best(), torch.nn.Linear(1, 1)
+    best = Best()
+    network = torch.nn.Linear(1, 1)
     scores = [float("nan"), 0.5, 0.4] if first else [0.5, float("nan"), 0.4]
     for epoch, score in enumerate(scores, start=1):
         best.offer((True, True, score), epoch, network)
@@ -265,10 +266,12 @@ class TestPatience:
         for warm_up in (0, 6):
             options = {**LONG, "warm_up": warm_up}
             losses = [row["held_out"] for row in fit(answers(), "global-cm", **options).history]
-            best, improved = np.inf, warm_up
+            best = np.inf
+            improved = warm_up
             for epoch, loss in enumerate(losses[warm_up:], start=warm_up + 1):
                 if loss < best:
-                    best, improved = loss, epoch
+                    best = loss
+                    improved = epoch
                 if epoch - improved == 3:
                     break
             assert epoch < 25  # else the data show nothing
@@ -306,7 +309,8 @@ class TestPrecision:
         assert isinstance(network, TruthNetwork)
         assert network.half_type is None  # predictions have 32 bits
         image = torch.rand(1, 1, 16, 16)
-        full, network.half_type = network(image), torch.bfloat16
+        full = network(image)
+        network.half_type = torch.bfloat16
         features, logits = network(image)
         assert features.dtype == logits.dtype == torch.float32
         assert torch.equal(features, features.bfloat16().float())

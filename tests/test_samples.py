@@ -124,7 +124,8 @@ class TestOneLatent:
         self, space: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         image = RNG.normal(size=(1, *space)).astype(np.float32)
-        axes, values = len(space), (0, 4, 9)
+        axes = len(space)
+        values = (0, 4, 9)
         whole = sampler(spatial_dims=axes, values=values).samples(image, 3, seed=5)
         model = sampler(spatial_dims=axes, values=values, patch_size=(8,) * axes)
         for at_once in (2**16, 100):  # many windows in a batch, or one
@@ -137,7 +138,8 @@ class TestOneLatent:
         assert np.abs(whole[0] - whole[1]).max() > 0.1
 
     def test_networks_of_whole_images_too(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        model, image = sampler(), RNG.normal(size=(1, 30, 20)).astype(np.float32)
+        model = sampler()
+        image = RNG.normal(size=(1, 30, 20)).astype(np.float32)
         whole = model.samples(image, 2)
         monkeypatch.setattr(predicting, "LARGEST_WHOLE", {2: 100})
         monkeypatch.setattr(predicting, "LARGE_WINDOW", {2: 12})
@@ -162,7 +164,8 @@ class TestOneLatent:
         assert not np.allclose(predict_case(model, study[0], Asked(samples=1)).samples, found["c0"])
 
     def test_latents_are_normal(self) -> None:
-        model, image = sampler(), np.zeros((1, 1, 1), np.float32)
+        model = sampler()
+        image = np.zeros((1, 1, 1), np.float32)
         z = (
             np.log(model.samples(image, 500))[:, 1, 0, 0]
             - np.log(model.samples(image, 500))[:, 0, 0, 0]
@@ -180,7 +183,8 @@ def weighting_of(model: Model, image: Array, weights: list[float]) -> Array:
 
 
 def test_the_truth_of_a_weighting() -> None:
-    model, image = sampler(patch_size=(8, 8)), RNG.normal(size=(1, 20, 11))
+    model = sampler(patch_size=(8, 8))
+    image = RNG.normal(size=(1, 20, 11))
     expected = weighting_of(model, image, [0.7, 0, 0.3])
     for given in ({"ann": 0.7, "cy": 0.3}, "ann=7, cy=3", {"cy": 3, "ann": 7, "bob": 0}):
         assert np.allclose(model.predict_proba(image, weights=given), expected, atol=1e-5)
@@ -228,7 +232,8 @@ class TestFiles:
     """`raters predict --samples`: what is written, and what is skipped the next time."""
 
     def test_pictures(self, pictures: Path, run: Run) -> None:
-        out, options = pictures / "out", ["--samples", "2", "--seed", "3", "--probabilities"]
+        out = pictures / "out"
+        options = ["--samples", "2", "--seed", "3", "--probabilities"]
         assert run(*given_of(pictures), *options).code == 0
         model = raters.load(pictures / "model")
         study = open_images(str(pictures / "images"), model.config)

@@ -34,7 +34,8 @@ from raters.metrics import energy_distance
 from raters.study.study import Study
 
 Array = NDArray[Any]
-R, L = 3, 3
+R = 3
+L = 3
 CASES = (4, 0, 7)
 WEIGHTS = (0.5, 1.0, 2.0)
 SPACE = (5, 4)
@@ -120,7 +121,8 @@ def cross_entropy(log_p: Array, told: list[tuple[int, tuple[int, ...]]], weights
 @each_kind
 def test_one_rater_is_drawn_of_those_who_labelled(kind: str) -> None:
     batch = BATCHES[kind]()
-    labels, who = numpy(batch["labels"]), batch.get("raters")
+    labels = numpy(batch["labels"])
+    who = batch.get("raters")
     counts = np.zeros((len(CASES), R))
     for epoch in range(600):
         chosen = numpy(drawn_answers(batch, R, 1, epoch))
@@ -161,7 +163,8 @@ def test_draws_depend_on_seed_epoch_and_case_only(draw: Any) -> None:
 )
 def test_parts_of_a_batch_add_up(name: str, kind: str) -> None:
     """Several processes have parts of a batch: sums over labels must be those of the whole."""
-    method, batch = method_of(name, kind, WEIGHTS), BATCHES[kind]()
+    method = method_of(name, kind, WEIGHTS)
+    batch = BATCHES[kind]()
     whole = method.step(batch)
     parts = [
         method.step({n: value[rows] for n, value in batch.items()})
@@ -175,7 +178,8 @@ def test_parts_of_a_batch_add_up(name: str, kind: str) -> None:
 
 @pytest.mark.parametrize("name", ["label-sampling", *SAMPLERS])
 def test_a_batch_without_labels_teaches_nothing(name: str) -> None:
-    method, batch = method_of(name), masks()
+    method = method_of(name)
+    batch = masks()
     batch["labels"] = torch.full_like(batch["labels"], MISSING)
     step = method.step(batch)
     step.loss.backward()
@@ -191,7 +195,8 @@ def test_a_batch_without_labels_teaches_nothing(name: str) -> None:
 @each_kind
 @each_weighting
 def test_label_sampling_is_the_cross_entropy_of_one_rater(kind: str, weights: Any) -> None:
-    method, batch = method_of("label-sampling", kind, weights), BATCHES[kind]()
+    method = method_of("label-sampling", kind, weights)
+    batch = BATCHES[kind]()
     p = numpy(method.truth(batch["image"]).log())
     for epoch in range(4):
         method.start_epoch(epoch)
@@ -226,7 +231,9 @@ def test_multi_hypothesis_against_loops(kind: str, weights: Any) -> None:
     method = method_of("multi-hypothesis", kind, weights, hypotheses=4, relaxation=0.1)
     batch = BATCHES[kind]()
     p = numpy(method.look(batch["image"]))
-    total, count, wins = 0.0, 0, np.zeros(4)
+    total = 0.0
+    count = 0
+    wins = np.zeros(4)
     rows = masks_and_answers(batch)
     for case, _, told in rows:
         losses = [cross_entropy(p[case, k], told, weights) for k in range(4)]
@@ -257,7 +264,8 @@ def test_multi_hypothesis_against_loops(kind: str, weights: Any) -> None:
 
 
 def test_samples_are_hypotheses_as_often_as_they_win() -> None:
-    method, image = method_of("multi-hypothesis", "table"), answers()["image"]
+    method = method_of("multi-hypothesis", "table")
+    image = answers()["image"]
     method.wins.copy_(torch.tensor([6.0, 0.0, 1.0, 9.0]))
     p = numpy(method.look(image).exp())
     drawn = np.zeros(4)
@@ -277,7 +285,8 @@ def test_divergence_of_gaussians() -> None:
     found = numpy(gaussian_kl(Gaussian(m, v), Gaussian(n, s)))
     loops = np.zeros(5)
     for b, i in np.ndindex(5, 6):
-        q, p = math.exp(v[b, i]), math.exp(s[b, i])
+        q = math.exp(v[b, i])
+        p = math.exp(s[b, i])
         loops[b] += 0.5 * (math.log(p / q) + (q + float(m[b, i] - n[b, i]) ** 2) / p - 1)
     assert np.allclose(found, loops, rtol=1e-10)
     one, other = (Independent(Normal(a, (b / 2).exp()), 1) for a, b in ((m, v), (n, s)))
@@ -300,7 +309,9 @@ def test_divergence_of_raters() -> None:
 
 def test_the_head_is_a_convolution_of_features_and_latent() -> None:
     torch.manual_seed(0)
-    head, features, z = LatentHead(5, 2, L, 2), torch.randn(2, 5, *SPACE), torch.randn(2, 2)
+    head = LatentHead(5, 2, L, 2)
+    features = torch.randn(2, 5, *SPACE)
+    z = torch.randn(2, 2)
     joined = torch.cat([features, z[:, :, None, None].expand(-1, -1, *SPACE)], 1)
     weight = torch.cat([head.of_features.weight[..., 0, 0], head.of_latent.weight], 1)  # type: ignore[index]
     hidden = torch.einsum("oi,bixy->boxy", weight, joined)
@@ -312,7 +323,8 @@ def test_the_head_is_a_convolution_of_features_and_latent() -> None:
 @pytest.mark.parametrize("size", [1e3, -1e3, 1e30, -1e30])
 @pytest.mark.parametrize("which", ["prior", "posterior"])
 def test_extreme_variances_stay_finite(which: str, size: float) -> None:
-    method, batch = method_of("prob-unet").float(), masks()
+    method = method_of("prob-unet").float()
+    batch = masks()
     batch["image"] = batch["image"].float()
     with torch.no_grad():
         getattr(method, which).last.bias[6:] = size  # the second half are variances
@@ -326,7 +338,8 @@ def test_extreme_variances_stay_finite(which: str, size: float) -> None:
 
 @pytest.mark.parametrize("size", [1e3, -1e3, 1e30, -1e30])
 def test_extreme_raters_stay_finite(size: float) -> None:
-    method, batch = method_of("pionono"), masks()
+    method = method_of("pionono")
+    batch = masks()
     with torch.no_grad():
         method.raters.free.diagonal(dim1=1, dim2=2).fill_(size)
     step = method.step(batch)
@@ -368,10 +381,13 @@ def latent_of(name: str, method: Any, batch: Batch, case: int, rater: int) -> tu
 @pytest.mark.parametrize("name", LATENT)
 @each_weighting
 def test_evidence_against_loops(name: str, weights: Any) -> None:
-    method, batch = method_of(name, weights=weights, beta=0.7, latent_size=4), masks()
+    method = method_of(name, weights=weights, beta=0.7, latent_size=4)
+    batch = masks()
     chosen = drawn_answers(batch, R, 5, 2)
     noise = drawn_noise(batch["case"], 4, 5, 2).double()
-    total, divergence, count = 0.0, 0.0, 0
+    total = 0.0
+    divergence = 0.0
+    count = 0
     for case, rater, told in masks_and_answers(batch):
         if chosen[case, rater]:
             at, kl = latent_of(name, method, batch, case, rater)
@@ -389,7 +405,8 @@ def test_evidence_against_loops(name: str, weights: Any) -> None:
 @pytest.mark.parametrize("name", LATENT)
 def test_both_terms_are_sums_over_an_image(name: str) -> None:
     """Divided by pixels it is the mean over images of `sum CE + beta KL`, up to that factor."""
-    method, batch = method_of(name, beta=3.0), masks(dense=True)
+    method = method_of(name, beta=3.0)
+    batch = masks(dense=True)
     chosen = drawn_answers(batch, R, 5, 2).long().argmax(1)
     noise = drawn_noise(batch["case"], 6, 5, 2).double()
     images = []
@@ -404,8 +421,10 @@ def test_both_terms_are_sums_over_an_image(name: str) -> None:
 
 
 def test_held_out_evidence_of_all_masks() -> None:
-    method, batch = method_of("prob-unet", beta=9.0), masks()
-    expected, rows = 0.0, masks_and_answers(batch)
+    method = method_of("prob-unet", beta=9.0)
+    batch = masks()
+    expected = 0.0
+    rows = masks_and_answers(batch)
     for case, rater, told in rows:
         at, kl = latent_of("prob-unet", method, batch, case, rater)
         p = log_p_of(method, batch["image"][case : case + 1], at(method.noise[rater]))[0]
@@ -416,7 +435,8 @@ def test_held_out_evidence_of_all_masks() -> None:
 
 
 def test_held_out_likelihood_of_raters() -> None:
-    method, batch = method_of("pionono"), masks()
+    method = method_of("pionono")
+    batch = masks()
     expected = 0.0
     for case, rater, told in masks_and_answers(batch):
         at, _ = latent_of("pionono", method, batch, case, rater)
@@ -450,7 +470,8 @@ def test_what_the_truth_is_a_mean_of() -> None:
 
 @pytest.mark.parametrize("name", SAMPLERS)
 def test_one_look_says_all_of_it(name: str) -> None:
-    method, image = method_of(name), masks()["image"]
+    method = method_of(name)
+    image = masks()["image"]
     asked = Asked(("b",) if name == "pionono" else (), samples=2, seed=3)
     latents = [noise.double() for noise in draw_latents(method, asked, ["x", "y", "z"])]
     looks = 0
@@ -479,7 +500,8 @@ def two_kinds(kind: str, cases: int, seed: int) -> Study:
     """
     rng = np.random.default_rng(seed)
     rows, columns = np.mgrid[:16, :16]
-    images, labels = [], []
+    images = []
+    labels = []
     for _ in range(cases):
         centre = rng.integers(6, 10, 2)
         distance = np.hypot(rows - centre[0], columns - centre[1])
@@ -517,7 +539,8 @@ def test_both_kinds_of_masks_are_drawn(name: str, kind: str) -> None:
     test = two_kinds(kind, 6, 1)
     model = fitted(name, two_kinds(kind, 24, 0))
     assert mean_ged(model, test) < ged_of_mean(kind) / 3
-    small, large = [], []
+    small = []
+    large = []
     for case in test:
         sizes = model.samples(case, 16).argmax(1).sum((1, 2))
         few, many = np.sort(case.labels.sum((1, 2)))[[0, -1]]
@@ -536,7 +559,8 @@ def test_label_sampling_learns_the_share_of_raters() -> None:
     """It is the mean label in the end: half where half of the raters drew."""
     model = fitted("label-sampling", two_kinds("size", 24, 0))
     for case in two_kinds("size", 4, 1):
-        p, share = model.truth(case)[1], case.labels.mean(0)
+        p = model.truth(case)[1]
+        share = case.labels.mean(0)
         assert np.abs(p[share == 0.5].mean() - 0.5) < 0.12
         assert p[share == 1].mean() > 0.85
         assert p[share == 0].mean() < 0.05

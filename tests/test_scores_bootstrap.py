@@ -72,7 +72,8 @@ def test_fast_mean_equals_any_statistic(seed: int, groups: int) -> None:
     a, b = rng.random((2, 30))
     names = [f"p{k}" for k in rng.integers(groups, size=30)]
     about = {"groups": names, "repeats": 40, "seed": seed}
-    fast, slow = metrics.interval(a, **about), metrics.interval(a, statistic=np.mean, **about)
+    fast = metrics.interval(a, **about)
+    slow = metrics.interval(a, statistic=np.mean, **about)
     assert (fast.estimate, fast.low, fast.high) == pytest.approx(
         (slow.estimate, slow.low, slow.high), nan_ok=True
     )

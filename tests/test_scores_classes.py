@@ -41,7 +41,8 @@ def test_accuracy_equals_scikit_learn(classes: int) -> None:
 
 
 def test_balanced_accuracy_goes_by_rows_of_the_truth() -> None:
-    truth, guess = np.array([0] * 90 + [1] * 10), np.zeros(100, int)
+    truth = np.array([0] * 90 + [1] * 10)
+    guess = np.zeros(100, int)
     assert metrics.accuracy(truth, guess) == 0.9
     assert metrics.balanced_accuracy(truth, guess, 2) == 0.5
     assert metrics.balanced_accuracy(guess, truth, 2) == 0.9  # transposed would be another number
@@ -61,7 +62,8 @@ def test_accuracy_of_nothing_is_undefined() -> None:
 def test_probability_scores_equal_scikit_learn(shape: tuple[int, ...], classes: int) -> None:
     labels, given_p = problem(0, classes, shape)
     kept = labels != MISSING
-    truth, rows = labels[kept], given_p[:, kept].T
+    truth = labels[kept]
+    rows = given_p[:, kept].T
     every = range(classes)
     nll = sklearn_metrics.log_loss(truth, rows, labels=every)
     assert metrics.negative_log_likelihood(labels, given_p) == pytest.approx(nll)
@@ -139,7 +141,8 @@ def test_perfect_and_certainly_wrong_predictions() -> None:
 
 
 def test_nothing_labelled_is_undefined() -> None:
-    labels, given_p = np.full((2, 2), MISSING), np.full((2, 2, 2), 0.5)
+    labels = np.full((2, 2), MISSING)
+    given_p = np.full((2, 2, 2), 0.5)
     for score in (metrics.brier, metrics.negative_log_likelihood, metrics.calibration_error):
         assert np.isnan(score(labels, given_p))
 

@@ -41,7 +41,8 @@ def pairs(draw: st.DrawFn) -> tuple[NDArray[np.int16], NDArray[np.int16], int]:
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("classes", [2, 4])
 def test_equal_to_scikit_learn(shape: tuple[int, ...], classes: int) -> None:
-    a, b = random_labels(shape, classes, 1), random_labels(shape, classes, 2)
+    a = random_labels(shape, classes, 1)
+    b = random_labels(shape, classes, 2)
     seen_a, seen_b = observed(a, b)
     every = range(classes)
     np.testing.assert_array_equal(
@@ -76,7 +77,8 @@ def test_equal_to_simpleitk() -> None:
 @given(pairs())
 def test_invariants(given_pair: tuple[NDArray[np.int16], NDArray[np.int16], int]) -> None:
     a, b, classes = given_pair
-    dice, iou = metrics.dice(a, b, classes), metrics.iou(a, b, classes)
+    dice = metrics.dice(a, b, classes)
+    iou = metrics.iou(a, b, classes)
     assert dice.shape == iou.shape == (classes - 1,)
     np.testing.assert_array_equal(dice, metrics.dice(b, a, classes))
     np.testing.assert_array_equal(iou, metrics.iou(b, a, classes))
@@ -98,7 +100,8 @@ def test_empty_masks_by_class(given_pair: tuple[NDArray[np.int16], NDArray[np.in
     found = metrics.dice(a, b, classes), metrics.iou(a, b, classes)
     volumes = metrics.volume_difference(a, b, classes)
     for c in range(1, classes):
-        has_a, has_b = (seen_a == c).any(), (seen_b == c).any()
+        has_a = (seen_a == c).any()
+        has_b = (seen_b == c).any()
         if not seen_a.size:
             assert np.isnan([volumes.mm3[c - 1], volumes.relative[c - 1]]).all()
         elif not has_a and not has_b:
@@ -131,7 +134,8 @@ def test_counts_of_more_than_a_block() -> None:
 
 @pytest.mark.parametrize("dtype", [bool, np.uint8, np.int8, np.int16, np.uint64, np.int64])
 def test_any_whole_type(dtype: type) -> None:
-    a, b = np.array([0, 1, 1, 0], dtype), np.array([0, 1, 0, 1], dtype)
+    a = np.array([0, 1, 1, 0], dtype)
+    b = np.array([0, 1, 0, 1], dtype)
     assert metrics.dice(a, b) == [0.5]
     assert metrics.dice(a[::2], b[::2]) == [0]
 
@@ -158,9 +162,11 @@ def test_matrix_equals_pairs(
     shape: tuple[int, ...], classes: int, missing: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(samples, "_BLOCK", 4)
-    a, b = random_labels((3, *shape), classes, 5), random_labels((4, *shape), classes, 6)
+    a = random_labels((3, *shape), classes, 5)
+    b = random_labels((4, *shape), classes, 6)
     if not missing:
-        a, b = abs(a), abs(b)
+        a = abs(a)
+        b = abs(b)
     for score, pair in (("dice", metrics.mean_dice), ("iou", metrics.mean_iou)):
         expected = [[pair(x, y, classes) for y in b] for x in a]
         np.testing.assert_allclose(metrics.overlap_matrix(a, b, classes, score), expected)

@@ -30,8 +30,10 @@ def slow_distance(a: Masks, b: Masks, classes: int, score: str) -> float:
     seen = [v for v in np.ndindex(a.shape) if a[v] != MISSING and b[v] != MISSING]
     total = 0.0
     for c in range(1, classes):
-        in_a, in_b = {v for v in seen if a[v] == c}, {v for v in seen if b[v] == c}
-        both, either = len(in_a & in_b), len(in_a | in_b)
+        in_a = {v for v in seen if a[v] == c}
+        in_b = {v for v in seen if b[v] == c}
+        both = len(in_a & in_b)
+        either = len(in_a | in_b)
         if not either:
             total += 1
         else:
@@ -43,7 +45,8 @@ def slow_energy(y: Masks, s: Masks, classes: int, score: str, form: str) -> floa
     """Write the definition down as loops: 2 E d(s, y) - E d(s, s') - E d(y, y')."""
 
     def mean(a: Masks, b: Masks, same: bool) -> float:
-        total, pairs = 0.0, 0
+        total = 0.0
+        pairs = 0
         for i, j in itertools.product(range(len(a)), range(len(b))):
             if same and form == "u" and i == j:
                 continue
@@ -59,7 +62,8 @@ def slow_energy(y: Masks, s: Masks, classes: int, score: str, form: str) -> floa
 @pytest.mark.parametrize(("classes", "low"), [(2, 0), (2, MISSING), (4, MISSING)])
 def test_energy_equals_a_slow_loop(form: str, score: str, classes: int, low: int) -> None:
     rng = np.random.default_rng(0)
-    y, s = draw(rng, 3, classes, low), draw(rng, 4, classes, low)
+    y = draw(rng, 3, classes, low)
+    s = draw(rng, 4, classes, low)
     y[0] *= 0  # an empty mask, and two of them meet within s
     s[:2] *= 0
     expected = slow_energy(y, s, classes, score, form)
@@ -109,9 +113,11 @@ def test_energy_of_u_form_is_unbiased() -> None:
     """Of samples from the raters' own distribution U averages to 0, and V stays above."""
     rng = np.random.default_rng(2)
     pool = rng.random((40, 20)) < rng.random((40, 1))
-    u, v = [], []
+    u = []
+    v = []
     for _ in range(600):
-        y, s = pool[rng.integers(40, size=4)], pool[rng.integers(40, size=3)]
+        y = pool[rng.integers(40, size=4)]
+        s = pool[rng.integers(40, size=3)]
         u.append(metrics.energy_distance(y, s, form="u"))
         v.append(metrics.energy_distance(y, s))
     error = np.std(u) / math.sqrt(len(u))
@@ -164,7 +170,8 @@ def test_matching_equals_transport(n: int, m: int) -> None:
 
 def test_matching_equals_the_best_of_all_permutations() -> None:
     rng = np.random.default_rng(5)
-    y, s = draw(rng, 4, 3, MISSING), draw(rng, 4, 3, MISSING)
+    y = draw(rng, 4, 3, MISSING)
+    s = draw(rng, 4, 3, MISSING)
     dice = [[1 - slow_distance(a, b, 3, "dice") for b in s] for a in y]
     best = max(
         np.mean([dice[i][j] for i, j in enumerate(order)])
@@ -177,7 +184,8 @@ def test_matching_equals_the_best_of_all_permutations() -> None:
 
 
 def test_matching_of_degenerate_sets() -> None:
-    empty, blank = np.zeros((2, 4), int), np.full((2, 4), MISSING)
+    empty = np.zeros((2, 4), int)
+    blank = np.full((2, 4), MISSING)
     assert metrics.matched_dice(empty, empty) == metrics.best_dice(empty, empty) == 1
     assert np.isnan(metrics.matched_dice(blank, empty))
     assert np.isnan(metrics.best_dice(blank, empty))

@@ -113,7 +113,8 @@ def test_surface_is_as_defined(mask: Mask) -> None:
 
 
 def test_hausdorff_of_convex_masks_equals_simpleitk() -> None:
-    shape, spacing = (40, 36, 24), (0.8, 1.0, 2.5)
+    shape = (40, 36, 24)
+    spacing = (0.8, 1.0, 2.5)
     a = ellipsoid(shape, (18, 18, 11), (13, 11, 7))
     b = ellipsoid(shape, (21, 16, 12), (11, 13, 8))
     oracle = itk_hausdorff(a, b, spacing)
@@ -128,7 +129,8 @@ def test_any_masks_equal_simpleitk_on_their_surfaces() -> None:
     where our symmetric form pools both sets.
     """
     rng = np.random.default_rng(8)
-    shape, spacing = (14, 15, 10), (0.8, 1.0, 2.5)
+    shape = (14, 15, 10)
+    spacing = (0.8, 1.0, 2.5)
     for share in (0.02, 0.3, 0.8):
         a, b = rng.random((2, *shape)) < share
         oracle = itk_hausdorff(surface(a), surface(b), spacing)
@@ -156,7 +158,8 @@ def test_nested_masks_differ_from_simpleitk_as_said() -> None:
 def test_invariants(masks: tuple[Mask, Mask], factor: float) -> None:
     a, b = masks
     spacing = np.array([0.7, 1.1, 2.0])[: a.ndim]
-    forth, back = metrics.surface_distances(a, b, spacing), metrics.surface_distances(b, a, spacing)
+    forth = metrics.surface_distances(a, b, spacing)
+    back = metrics.surface_distances(b, a, spacing)
     for name in ("hausdorff", "hd95", "assd"):
         value = getattr(forth, name)
         assert value == pytest.approx(getattr(back, name))
@@ -173,7 +176,8 @@ def test_invariants(masks: tuple[Mask, Mask], factor: float) -> None:
 
 
 def test_empty_masks_as_stated() -> None:
-    empty, dot = np.zeros((240, 240, 155), bool), np.zeros((240, 240, 155), bool)
+    empty = np.zeros((240, 240, 155), bool)
+    dot = np.zeros((240, 240, 155), bool)
     dot[3, 4, 5] = True
     for score in (metrics.hausdorff, metrics.hd95, metrics.average_surface_distance):
         assert score(empty, empty) == 0

@@ -46,11 +46,15 @@ def discs(
 ) -> Study:
     """Draw discs; each rater adds to the radius, and one of them ever more."""
     rng = np.random.default_rng(4)
-    labels, truth = [], []
+    labels = []
+    truth = []
     for k in range(cases):
         radius = rng.uniform(8, 11)
-        own = [more + 5 * k / cases * (name == drifts) for name, more in names.items()]
-        labels.append([disc(radius + more + rng.normal(0, 0.3)) for more in own])
+        masks = []
+        for name, more in names.items():
+            drift = 5 * k / cases if name == drifts else 0.0
+            masks.append(disc(radius + (more + drift) + rng.normal(0, 0.3)))
+        labels.append(masks)
         truth.append(disc(radius))
     return Study.from_arrays(
         labels=np.array(labels),
@@ -205,7 +209,8 @@ def test_patients_count_once_in_trends() -> None:
 
 def test_a_drift_is_found_and_whose_it_is() -> None:
     study = discs({"ann": 0.0, "bob": 0.3, "cy": -0.3, "dan": 0.0}, cases=24, drifts="dan")
-    found, groups = readings_of(study), np.arange(24)
+    found = readings_of(study)
+    groups = np.arange(24)
     by = {name: drift(found.of(k), groups, groups) for k, name in enumerate(study.raters)}
     assert by["dan"].own and by["dan"].agreement.change.high < 0
     assert by["dan"].size is not None and by["dan"].size.change.low > 0
@@ -322,7 +327,8 @@ def test_what_is_unknown_is_said(tmp_path: Path) -> None:
     assert "no interval: too few" in text
     assert "Nothing is known of when you labelled which task, so no drift is shown." in text
     alone = np.full((3, 3), MISSING)
-    alone[0, 0], alone[1, 1:] = 0, 1
+    alone[0, 0] = 0
+    alone[1, 1:] = 1
     write_sheets(Study.from_arrays(labels=alone, raters=["ann", "bob", "cy"]), tmp_path)
     assert "None of your tasks can be compared" in plain(page_of(tmp_path, "ann.html"))
     write_sheets(discs({"a": 0.0, "b": 1.0}, cases=3), tmp_path, order="listed")

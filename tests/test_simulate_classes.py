@@ -68,7 +68,8 @@ def test_cifar_raters_are_right_45_percent_on_average() -> None:
     mean = np.mean([np.diag(matrix).mean() for matrix in raters.values()])
     assert mean == pytest.approx(0.45, abs=1e-12)
     assert is_dominant(np.stack(list(raters.values())))
-    cat, dog = CIFAR_CLASSES.index("cat"), CIFAR_CLASSES.index("dog")
+    cat = CIFAR_CLASSES.index("cat")
+    dog = CIFAR_CLASSES.index("dog")
     assert raters["similar"][cat, dog] == raters["similar"][dog, cat] == 0.4
     assert np.diag(raters["adversary"]).sum() == 0
 

@@ -89,7 +89,8 @@ def test_ratios_of_one_seed_are_parts_of_one_drawing() -> None:
 
 
 def test_a_positive_drawing_is_too_large_and_broken() -> None:
-    more, broken = [], []
+    more = []
+    broken = []
     for case in LESIONS:
         layers = Layers(np.asarray(case.reference))
         mask = layers.truth > 0
@@ -173,7 +174,8 @@ def test_boxes_are_the_bounding_boxes(space: tuple[int, ...]) -> None:
     expected = np.zeros(space, bool)
     for corner in (1, 6):
         block = [p for p in product(*[range(corner, corner + 3)] * len(space)) if mask[p]]
-        low, high = np.min(block, axis=0), np.max(block, axis=0)
+        low = np.min(block, axis=0)
+        high = np.max(block, axis=0)
         for p in product(*[range(a, b + 1) for a, b in zip(low, high, strict=True)]):
             expected[p] = True
     assert np.array_equal(boxes(Shape(mask)), expected)
@@ -214,7 +216,8 @@ def test_levels_grow_from_the_middle_of_thick_vessels_to_nearly_all() -> None:
 
 
 def test_who_is_simulated_and_what_their_drawings_mean() -> None:
-    two, four = Classes.of(["ground", "vessel"]), SCENES.classes
+    two = Classes.of(["ground", "vessel"])
+    four = SCENES.classes
 
     def listed(text: str, classes: Classes, target: int | None = None) -> list[tuple[str, str]]:
         found = [r for s in parse_raters(text) for r in coarse_raters(s, classes, target)]
@@ -285,7 +288,8 @@ ALL = "good:0.4,positive@0.5,negative@0.5,scribble,box,level2"
 def test_the_confusion_of_two_classes_is_that_of_the_labels(unmarked: str) -> None:
     study = simulate(LESIONS, ALL, seed=1, unmarked=unmarked)  # type: ignore[arg-type]
     truth = truth_of(LESIONS)
-    positive, negative = study[0].labels[1], study[0].labels[2]
+    positive = study[0].labels[1]
+    negative = study[0].labels[2]
     if unmarked == "rest":
         assert (positive >= 0).all()
         assert (negative >= 0).all()
@@ -307,7 +311,8 @@ def test_the_confusion_of_two_classes_is_that_of_the_labels(unmarked: str) -> No
         np.testing.assert_allclose(known[k], rows, atol=1e-9)
     if unmarked == "rest":
         # Of the lesion 0.7 is drawn, of the rest 0.7 is denied.
-        area, rest = int((truth == 1).sum()), int((truth == 0).sum())
+        area = int((truth == 1).sum())
+        rest = int((truth == 0).sum())
         np.testing.assert_allclose(known[4][1, 1], round(0.7 * area) / area)
         np.testing.assert_allclose(known[5][0, 0], round(0.7 * rest) / rest)
         np.testing.assert_allclose(known[4][0], [1, 0])
@@ -317,8 +322,10 @@ def test_the_confusion_of_two_classes_is_that_of_the_labels(unmarked: str) -> No
 def test_the_confusion_of_several_classes_and_the_transition(tmp_path: Path) -> None:
     study = simulate(SCENES, "positive@0.6,negative:0.8@0.6,scribble", seed=2)
     assert study.raters[1:] == ("negative-road", "negative-house", "negative-tree", "scribble")
-    known, denied = true_confusion(study, 1, draws=4), true_transition(study, 1, draws=4)
-    truth, many = truth_of(SCENES, 1), 0
+    known = true_confusion(study, 1, draws=4)
+    denied = true_transition(study, 1, draws=4)
+    truth = truth_of(SCENES, 1)
+    many = 0
     for k, target in ((1, 1), (2, 2), (3, 3)):
         labels = study[1].labels[k]
         assert set(np.unique(labels)) == {-1, target}

@@ -26,7 +26,8 @@ def strokes(number: int) -> list[NDArray[np.int16]]:
     masks = []
     for _ in range(number):
         t = np.linspace(0, 1, 40)
-        turns, phase = rng.uniform(2, 5, 2), rng.uniform(0, 6, 2)
+        turns = rng.uniform(2, 5, 2)
+        phase = rng.uniform(0, 6, 2)
         curve = 14 + np.stack([8 * np.sin(turns[k] * t + phase[k]) for k in (0, 1)], axis=-1)
         distance = np.linalg.norm(pixels[:, :, None] - curve, axis=-1).min(axis=-1)
         dot = np.linalg.norm(pixels - rng.uniform(3, 25, 2), axis=-1) < 1.5
@@ -36,7 +37,8 @@ def strokes(number: int) -> list[NDArray[np.int16]]:
 
 def nested() -> NDArray[np.int16]:
     truth = np.zeros((40, 40), np.int16)
-    truth[5:35, 5:35], truth[14:26, 14:26] = 1, 2
+    truth[5:35, 5:35] = 1
+    truth[14:26, 14:26] = 2
     return truth
 
 
@@ -154,7 +156,8 @@ def test_large_objects_are_seen_and_small_ones_missed() -> None:
 
 @pytest.mark.parametrize("name", ALL)
 def test_a_target_class_leaves_the_others_as_stated(name: str) -> None:
-    truth, severity = nested(), 30 if name == "miss-small" else 2.5
+    truth = nested()
+    severity = 30 if name == "miss-small" else 2.5
     rng = np.random.default_rng(1)
     drawn = draw_classes(truth, DRAWERS[name], severity, rng, target=2, num_classes=3)
     assert drawn.dtype == np.int16
@@ -203,9 +206,11 @@ def test_mean_dice_of_several_classes_and_of_a_target() -> None:
 
 
 def test_confusion_of_a_drawn_rater_equals_a_slow_count() -> None:
-    truth, drawer = nested(), DRAWERS["over"]
+    truth = nested()
+    drawer = DRAWERS["over"]
     found = rater_confusion(truth, drawer, 2, np.random.default_rng(3), draws=4, num_classes=4)
-    counts, rng = np.zeros((4, 4)), np.random.default_rng(3)
+    counts = np.zeros((4, 4))
+    rng = np.random.default_rng(3)
     for _ in range(4):
         drawn = draw_classes(truth, drawer, 2, rng)
         for t, o in zip(truth.ravel(), drawn.ravel(), strict=True):

@@ -147,7 +147,8 @@ def test_class_labels(tmp_path: Path) -> None:
 
 
 def test_class_labels_do_not_depend_on_the_order_of_cases() -> None:
-    truth, names = np.arange(200) % 4, [f"task{k}" for k in range(200)]
+    truth = np.arange(200) % 4
+    names = [f"task{k}" for k in range(200)]
     study = simulate(Study.from_arrays(reference=truth, cases=names), "3xhammer-spammer:0.5")
     turned = Study.from_arrays(reference=truth[::-1], cases=names[::-1])
     again = simulate(turned, "3xhammer-spammer:0.5")
@@ -199,7 +200,8 @@ def test_streaks_are_marked_by_the_careless_majority_and_faint_lesions_by_the_ca
     shape: tuple[int, ...],
 ) -> None:
     study = streak_study(30, shape, seed=3)
-    marked, found = np.zeros((5, 4)), np.zeros(4)
+    marked = np.zeros((5, 4))
+    found = np.zeros(4)
     for k, case in enumerate(study):
         parts = streak_parts(shape, generator(3, case.id))[1]
         assert np.array_equal(case.reference, np.isin(parts, (1, 2)))

@@ -6,6 +6,7 @@ import os
 import socket
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -119,5 +120,6 @@ def test_files_of_a_model(tmp_path: Path, name: str) -> None:
     from raters.learning.training.config import read_config, shapes_in
 
     path = pipe(tmp_path / name)
+    read_model_file: Any = read_config if name == "config.yaml" else shapes_in
     with pytest.raises(RatersError, match="named pipe"):
-        read_config(path) if name == "config.yaml" else shapes_in(path)
+        read_model_file(path)

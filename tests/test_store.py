@@ -75,7 +75,9 @@ def test_the_store_gives_what_memory_gives(
     suffix: str, mode: Any, whole: bool, tmp_path: Path
 ) -> None:
     study = files_study(tmp_path / "study", suffix)
-    patch = None if whole else (4, 5) if suffix == ".png" else (4, 5, 4)
+    patch: tuple[int, ...] | None = None
+    if not whole:
+        patch = (4, 5) if suffix == ".png" else (4, 5, 4)
     options: dict[str, Any] = {"patch_size": patch, "mode": mode, "patches_per_case": 3}
     options["targets"] = lambda case: np.stack([case.labels[0] == 0, case.labels[0] == 1]) / 1.0
     _, expected = items(study, None, **options)
@@ -254,7 +256,8 @@ def test_what_a_killed_process_left_is_removed(
     finally:
         os.kill(process.pid, signal.SIGKILL)
         process.wait()
-        process.stdout.close() if process.stdout else None
+        if process.stdout:
+            process.stdout.close()
     assert (left / "x").exists()
     with cache_folder() as own:
         assert not left.exists()

@@ -170,7 +170,8 @@ def test_a_second_selection_chooses_from_the_first(study: Study) -> None:
 
 def test_selecting_classes_touches_the_reference_too(study: Study) -> None:
     part = study.select(classes=["4"])
-    whole, chosen = study["s0_1"].reference, part["s0_1"].reference
+    whole = study["s0_1"].reference
+    chosen = part["s0_1"].reference
     assert part.classes.names == ("background", "rim")
     assert np.array_equal(np.asarray(chosen), np.asarray(whole) == 3)
 

@@ -46,7 +46,8 @@ class TestBits:
         for place in product(range(2), range(3)):
             total = 0.0
             for matrix in matrices:
-                p, c = truth[:, *place], matrix[:, :, *place]
+                p = truth[:, *place]
+                c = matrix[:, :, *place]
                 for t, o in product(range(3), range(3)):
                     said = sum(p[s] * c[s, o] for s in range(3))
                     total += p[t] * c[t, o] * log2(c[t, o] / said)
@@ -54,7 +55,8 @@ class TestBits:
 
     def test_raters_who_tell_nothing_and_all(self) -> None:
         truth = np.array([[0.5, 1.0, 0.25], [0.5, 0.0, 0.75]], np.float32)
-        right, blank = np.eye(2, dtype=np.float32), np.array([[1, 0], [1, 0]], np.float32)
+        right = np.eye(2, dtype=np.float32)
+        blank = np.array([[1, 0], [1, 0]], np.float32)
         entropy = label_bits(truth)
         assert entropy.tolist() == pytest.approx([1, 0, 0.811278], abs=1e-5)
         assert label_bits(truth, right[None, ..., None]) == pytest.approx(entropy, abs=1e-6)
@@ -114,7 +116,8 @@ class TestSuggest:
     """Cases and patches of a study by a model."""
 
     def test_cases_are_ranked_by_what_the_model_knows(self) -> None:
-        model, study = make_model("vote"), pool()
+        model = make_model("vote")
+        study = pool()
         found = suggest(model, study, num_cases=4, num_patches=3, patch_size=(8, 8))
         bits = {
             case.id: label_bits(model.truth(case), model.confusion(case))
@@ -150,7 +153,8 @@ class TestSuggest:
 
     def test_those_who_exclude_classes_tell_by_what_they_exclude(self) -> None:
         """Of three classes alike, one who never errs tells log2(3) bits; 'not q' log2(3) - 1."""
-        right, unknown = np.eye(3, dtype=np.float32)[..., None], np.full((3, 3), np.nan)
+        right = np.eye(3, dtype=np.float32)[..., None]
+        unknown = np.full((3, 3), np.nan)
         uniform = (1 - np.eye(3, dtype=np.float32)) / 2
         matrices = _said(np.stack([right, right]), np.stack([uniform, unknown]))
         assert matrices is not None

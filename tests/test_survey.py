@@ -30,7 +30,8 @@ class StopError(Exception):
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """24 cases by three raters, of whom each left out two: 66 masks, with some 255."""
-    rng, where = np.random.default_rng(0), tmp_path_factory.mktemp("study")
+    rng = np.random.default_rng(0)
+    where = tmp_path_factory.mktemp("study")
     for case in range(24):
         truth = rng.random((12, 10)) < 0.4
         save(where / f"images/c{case:02}.png", (truth * 90 + 60).astype(np.uint8))
@@ -120,10 +121,13 @@ def test_counts_are_those_of_the_labels(
     study = read(folder, absent=absent, **given).select(raters=chosen)
     assert len(study.classes) == 2
     found = survey(study)
-    labels, pixels, total = 0, 0, np.zeros(2, int)
+    labels = 0
+    pixels = 0
+    total = np.zeros(2, int)
     for k, case in enumerate(study.iter_cases()):
         there = case.labels != MISSING
-        labels, pixels = labels + there.sum(), pixels + there.any(axis=0).sum()
+        labels = labels + there.sum()
+        pixels = pixels + there.any(axis=0).sum()
         for rater in range(len(chosen)):
             expected = [(case.labels[rater] == c).sum() for c in range(2)]
             assert found.case(k).labels[rater].tolist() == expected

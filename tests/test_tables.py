@@ -94,7 +94,8 @@ def test_natural_order_compares_digits_as_numbers(names: list[str]) -> None:
     ordered = [names[k] for k in natural_order(names)]
     assert ordered == sorted(names, key=natural_key)
     for one, other in itertools.pairwise(ordered):
-        (a, _), (b, _) = plain(one), plain(other)
+        a, _ = plain(one)
+        b, _ = plain(other)
         if len(a) > 1 and len(b) > 1 and a[0] == b[0]:
             assert a[1] <= b[1]  # type: ignore[operator]
     assert sorted(ordered) == sorted(names)

@@ -26,7 +26,8 @@ def stochastic(random: np.random.Generator, *shape: int) -> Array:
 
 def every_answer(matrices: Array, truth: Array) -> tuple[Tensor, float]:
     """Return the log-likelihood `(cases, raters, L)` of each possible label, and the mean trace."""
-    classes, raters = matrices.shape[-1], len(matrices)
+    classes = matrices.shape[-1]
+    raters = len(matrices)
     confusion = SharedConfusion(torch.tensor(matrices).log()[None])
     log_truth = torch.tensor(truth).log()
     results = []
@@ -111,7 +112,8 @@ def couplings(p: Array, q: Array, number: int) -> Array:
 @pytest.mark.parametrize("p", [(0.6, 0.3, 0.1), (0.1, 0.1, 0.8), (1 / 3, 1 / 3, 1 / 3)])
 def test_at_one_pixel_any_truth_reaches_the_least_trace(p: tuple[float, ...]) -> None:
     """Matrices that are free at a pixel: 'the rater ignores the truth' explains all labels."""
-    q, truth = np.array([0.7, 0.2, 0.1]), np.array(p)
+    q = np.array([0.7, 0.2, 0.1])
+    truth = np.array(p)
     ignorant = np.tile(q, (1, 3, 1))
     seen, trace = every_answer(ignorant, truth[None])
     torch.testing.assert_close(seen[0, 0].exp(), torch.tensor(q))

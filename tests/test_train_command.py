@@ -344,7 +344,8 @@ class TestConfigFile:
     def test_what_is_refused(
         self, run: Run, study: list[str], tmp_path: Path, text: str, message: str
     ) -> None:
-        file, mark = tmp_path / "my.yaml", tmp_path / "mark"
+        file = tmp_path / "my.yaml"
+        mark = tmp_path / "mark"
         file.write_text(text.replace("HERE", str(mark)))
         said = run("train", *study, "-o", tmp_path / "run", "--config", file)
         assert said.code == 2

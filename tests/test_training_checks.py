@@ -212,7 +212,8 @@ class TestClasses:
     def test_at_most_500_cases_are_read(self, monkeypatch: pytest.MonkeyPatch) -> None:
         masks = np.zeros((1200, 1, 2, 2), int)
         study = Study.from_arrays(np.zeros((1200, 1, 2, 2)), masks, classes=["background", "x"])
-        read, facts = [], Case.mask_facts
+        read = []
+        facts = Case.mask_facts
 
         def counted(self: Case, rater: str) -> Any:
             read.append(int(self.id))
@@ -229,7 +230,9 @@ class TestClasses:
     def test_it_stops_when_there_is_nothing_more_to_find(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        study, read, facts = classes_of([1, 1], ["background", "x"], 50), set(), Case.mask_facts
+        study = classes_of([1, 1], ["background", "x"], 50)
+        read = set()
+        facts = Case.mask_facts
 
         def counted(self: Case, rater: str) -> Any:
             read.add(self.id)

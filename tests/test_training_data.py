@@ -235,7 +235,8 @@ def test_flips_keep_image_and_labels_together(seed: int, shape: tuple[int, ...])
 
 
 def test_flips_reach_all_symmetries() -> None:
-    square, oblong = np.arange(4.0).reshape(1, 2, 2), np.arange(6.0).reshape(1, 2, 3)
+    square = np.arange(4.0).reshape(1, 2, 2)
+    oblong = np.arange(6.0).reshape(1, 2, 3)
     for image, symmetries in ((square, 8), (oblong, 4)):
         rng = np.random.default_rng(0)
         found = {flip(image.astype(np.float32), [], rng)[0].tobytes() for _ in range(200)}
@@ -257,7 +258,8 @@ def test_affine_keeps_image_and_labels_together(shape: tuple[int, ...], always: 
     """Pixels that hold their own coordinates: linear interpolation gives where each came from."""
     always("affine")
     places = np.stack(np.meshgrid(*(np.arange(n) for n in shape), indexing="ij"))
-    image, labels = places.astype(np.float32), places.astype(np.int8)
+    image = places.astype(np.float32)
+    labels = places.astype(np.int8)
     soft = np.stack([places[0] % 2, 1 - places[0] % 2]).astype(np.float32)
     beyond = 0
     for seed in range(6):
@@ -367,7 +369,8 @@ def test_random_patches_are_where_they_say() -> None:
         assert position == k // 2 == data[k]["case"]
         assert corner is not None
         assert corner[1] == 0  # the image has 10 columns only
-        item, rows = data[k], slice(corner[0], corner[0] + 5)
+        item = data[k]
+        rows = slice(corner[0], corner[0] + 5)
         case = study[position]
         assert case.image is not None
         assert item["image"].shape == (2, 5, 14)
@@ -411,10 +414,8 @@ def test_tiles_read_headers_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     for k in range(3):
         save(tmp_path / f"images/c{k}.nii.gz", np.ones((6, 5 + k, 4), np.float32))
         save(tmp_path / f"masks/ann/c{k}.nii.gz", np.ones((6, 5 + k, 4), np.uint8))
-    masks, images = (
-        f"{tmp_path}/masks/{{rater}}/{{case}}.nii.gz",
-        f"{tmp_path}/images/{{case}}.nii.gz",
-    )
+    masks = f"{tmp_path}/masks/{{rater}}/{{case}}.nii.gz"
+    images = f"{tmp_path}/images/{{case}}.nii.gz"
     study = read(masks, images=images)
     read_from: list[str] = []
     original = type(study.backend).image
@@ -570,7 +571,8 @@ def test_sampler_gives_each_item_once_in_an_order_of_its_own() -> None:
         sampler.set_epoch(epoch)
         batches = list(sampler)
         assert [len(batch) for batch in batches] == [8] * 6 + [2]
-        orders.append([k for batch in batches for k in batch if k is not None])
+        items = [k for batch in batches for k in batch]
+        orders.append([k for k in items if k is not None])
         assert sorted(orders[-1]) == list(range(50))
     assert orders[0] == orders[2] != orders[1]
     assert list(sampler) != list(EpochSampler(50, 8, seed=3))
@@ -588,7 +590,8 @@ def test_workers_give_the_same_batches_and_leave_torch_its_randomness() -> None:
         return list(found)
 
     state = torch.get_rng_state()
-    alone, epoch1 = batches(0, 0), batches(0, 1)
+    alone = batches(0, 0)
+    epoch1 = batches(0, 1)
     assert torch.equal(torch.get_rng_state(), state)
     together = batches(2, 0)
     assert [len(batch["case"]) for batch in alone] == [4, 4, 4, 2]

@@ -58,7 +58,8 @@ class TestBadFiles:
         outcome = run(*words, "--json")
         bad = [f"{folder}/masks/{who}.png" for who in ("ann/c1", "bob/c4")]
         assert self.listed(outcome) == bad
-        found, expected = json.loads(outcome.out), json.loads(whole.out)
+        found = json.loads(outcome.out)
+        expected = json.loads(whole.out)
         note = "2 cases were left out because of unreadable files: c1, c4"
         assert found.pop("notes") == [*expected.pop("notes"), note]
         assert found == expected

@@ -149,7 +149,8 @@ def test_three_planes_are_those_of_the_file() -> None:
     case = viewed(study)
     assert [plane.name for plane in case.planes] == ["axial", "coronal", "sagittal"]
     assert ["".join(plane.letters) for plane in case.planes] == ["RLAP", "RLSI", "APSI"]
-    labels, found = study[0].labels, said_by(case)
+    labels = study[0].labels
+    found = said_by(case)
     for plane in case.planes:
         stack_axis = plane.order[0]
         file_axis = {"axial": 2, "coronal": 1, "sagittal": 0}[plane.name]
@@ -530,12 +531,14 @@ def test_browser_names_sides_planes_and_who_said_nothing(used: Visit) -> None:
 
 @needs_browser
 def test_browser_draws_areas_where_they_were_drawn(used: Visit) -> None:
-    got, ann = used.answer, at_start()["ann"]
+    got = used.answer
+    ann = at_start()["ann"]
     assert (changed(got["bare"], got["fill"]) == (ann > 0)).all()
     assert (changed(got["bare"], got["byClass"]) == (ann > 0)).all()
     assert (changed(got["fill"], got["byClass"])[ann == 2]).all()  # another colour
     assert (changed(got["bare"], got["noCore"]) == (ann == 1)).all()
-    case, found = viewed(head()), said_by(viewed(head()))["ann"]
+    case = viewed(head())
+    found = said_by(viewed(head()))["ann"]
     for plane in case.planes[1:]:
         expected = cut(found, plane, case.start[plane.order[0]]) > 0
         assert (changed(got[f"{plane.name}Bare"], got[plane.name]) == expected).all()
@@ -549,7 +552,8 @@ def test_browser_draws_areas_where_they_were_drawn(used: Visit) -> None:
 
 @needs_browser
 def test_browser_draws_outlines_between_pixels(used: Visit) -> None:
-    got, ann = used.answer, at_start()["ann"]
+    got = used.answer
+    ann = at_start()["ann"]
     assert not changed(got["bare"], got["outlined"]).any()  # nothing in the middle of pixels
     border = ann[:, :-1] != ann[:, 1:]
     assert (changed(got["bareEdges"], got["annEdges"])[:, :-1] == border).all()
@@ -559,16 +563,17 @@ def test_browser_draws_outlines_between_pixels(used: Visit) -> None:
 
 @needs_browser
 def test_browser_shows_differences(used: Visit) -> None:
-    got, said = used.answer, at_start()
-    ann, bob, truth = said["ann"], said["bob"], said["reference"]
+    got = used.answer
+    said = at_start()
+    ann = said["ann"]
+    bob = said["bob"]
+    truth = said["reference"]
     known = bob != MISSING
     assert (changed(got["bare"], got["differ"]) == ((ann != bob) & known)).all()
     from_truth = (bob != truth) & known  # ann is the reference
     assert (changed(got["bare"], got["fromReference"]) == from_truth).all()
-    more, less = (
-        np.array(got["bobAlone"])[from_truth & (truth == 0)],
-        np.array(got["bobAlone"])[from_truth & (bob == 0)],
-    )
+    more = np.array(got["bobAlone"])[from_truth & (truth == 0)]
+    less = np.array(got["bobAlone"])[from_truth & (bob == 0)]
     assert (more[:, 0] > more[:, 2]).all()  # orange
     assert (less[:, 2] > less[:, 0]).all()  # blue
     assert len(more) and len(less)
@@ -579,7 +584,8 @@ def test_browser_shows_differences(used: Visit) -> None:
 
 @needs_browser
 def test_browser_shows_differences_side_by_side(used: Visit) -> None:
-    got, said = used.answer, at_start()
+    got = used.answer
+    said = at_start()
     bob = said["bob"]
     unlike = (bob != MISSING) & ((bob != said["ann"]) | (bob != said["cy"]))
     assert unlike.any() and (changed(got["bare"], got["bobAmong"]) == unlike).all()
@@ -641,7 +647,8 @@ def test_browser_zooms_and_moves(moved: Visit) -> None:
 
 @needs_browser
 def test_browser_slices_planes_and_cases(moved: Visit) -> None:
-    got, case = moved.answer, viewed(head())
+    got = moved.answer
+    case = viewed(head())
     assert got["right"] == f"axial slice {case.start[0] + 1} ({case.start[0] + 2} of 8)"
     assert got["first"] == got["still"] == "axial slice 0 (1 of 8)"
     assert changed(got["whole"], got["firstSlice"]).any()
@@ -748,7 +755,8 @@ def test_browser_cuts_sagittal_slices_as_well(tmp_path: Path) -> None:
         ann, bob = view.turn(masks, 1)[:, view.place(number, space)]
         assert shapes[name][:2] == list(ann.shape)
         for row, column in np.ndindex(*ann.shape):
-            one, two = CLASSES[ann[row, column]], CLASSES[bob[row, column]]
+            one = CLASSES[ann[row, column]]
+            two = CLASSES[bob[row, column]]
             expected = [f"all: {one}"] if one == two else [f"ann: {one}", f"bob: {two}"]
             assert found.answer["said"][name][row][column].splitlines() == expected
 

@@ -200,12 +200,14 @@ def test_what_a_run_adds_turns_with_the_rest(code: str) -> None:
     found = []
     for name in ("RAS", code):
         study, _ = saved_as(name)
-        case, turned = study[0], np.stack([resaved(colours[..., k], name) for k in range(3)], -1)
+        case = study[0]
+        turned = np.stack([resaved(colours[..., k], name) for k in range(3)], -1)
         assert case.reference is not None
         truth = np.moveaxis(np.eye(3, dtype=np.float32)[case.reference], -1, 0)
         said = Prediction({"truth": truth})
         figure = _figure(case, study, said, {"bob": turned}).figure
-        layers, maps = {"prediction": said.labels}, {"map": turned[..., 0], "colours": turned}
+        layers = {"prediction": said.labels}
+        maps = {"map": turned[..., 0], "colours": turned}
         view = viewed(study, layers=layers, maps=maps)
         assert set(view.maps) == {"map", "colours"}
         found.append([_drawn(figure), without_numbers(view)])

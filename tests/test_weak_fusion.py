@@ -38,7 +38,8 @@ def random_graph(seed: int, classes: int) -> tuple[np.ndarray, np.ndarray, np.nd
     """Draw costs of six nodes, some of them impossible, and weighted edges."""
     rng = RNG(seed)
     costs = 3 * rng.random((6, classes))
-    costs[0, 1], costs[4, 0] = np.inf, np.inf
+    costs[0, 1] = np.inf
+    costs[4, 0] = np.inf
     pairs = np.array(list(combinations(range(6), 2)))
     pairs = pairs[rng.random(len(pairs)) < 0.6]
     return costs, pairs, rng.random(len(pairs)) * rng.choice([0.3, 2.0])
@@ -113,7 +114,9 @@ def test_marks_contradict_only_where_votes_are_equal() -> None:
 def test_regions_with_marks_of_two_classes_are_parted() -> None:
     regions = np.repeat(np.arange(4), 4).reshape(4, 4)
     marks = np.full((4, 4), -1)
-    marks[0, :2], marks[1, 0], marks[1, 3] = 1, 0, 2
+    marks[0, :2] = 1
+    marks[1, 0] = 0
+    marks[1, 3] = 2
     parts, seeds = split_by_marks(regions, marks)
     assert len(np.unique(parts[0])) == 1 and seeds[parts[0, 3]] == 1
     assert seeds[parts[1]].tolist() == [0, -1, -1, 2]
@@ -123,7 +126,9 @@ def test_regions_with_marks_of_two_classes_are_parted() -> None:
 
 def test_distances_are_from_the_nearest_marked_colour() -> None:
     rng = RNG(1)
-    colours, marks, of = rng.random((30, 2)), rng.integers(-1, 3, 30), rng.random((5, 2))
+    colours = rng.random((30, 2))
+    marks = rng.integers(-1, 3, 30)
+    of = rng.random((5, 2))
     marks[marks == 1] = 0
     found = distances(colours, marks, 3, of)
     for k, number in product(range(5), (0, 2)):
@@ -140,7 +145,8 @@ def test_the_energy_of_lazy_snapping_is_that_of_a_loop() -> None:
     """Costs and weights of a small graph, against the formula; and the mask is its best cut."""
     image, marks, _ = marked_case(3, size=12, noise=0.2)
     regions, seeds = split_by_marks(superpixels_of(image, 9), marks[0])
-    graph, pixels = region_graph(regions), in_range(image)[..., 0]
+    graph = region_graph(regions)
+    pixels = in_range(image)[..., 0]
     colours = np.array([pixels[regions == k].mean() for k in range(len(seeds))])
     seen = marks[0] >= 0
     by_colour = colour_costs(colours[:, None], pixels[seen][:, None], marks[0][seen], 2)
@@ -167,10 +173,13 @@ def test_the_energy_of_lazy_snapping_is_that_of_a_loop() -> None:
 def test_lazy_snapping_takes_the_colours_of_marked_pixels() -> None:
     """One mark on a superpixel of two colours: the other colour in it was never marked."""
     image = np.zeros((1, 4, 24))
-    image[0, :, 8:16], image[0, :, 16:] = 0.6, 1.0
+    image[0, :, 8:16] = 0.6
+    image[0, :, 16:] = 1.0
     image[0, 0, 0:8] = 1.0  # a bright edge of the dark superpixel, whose mean is 0.25
     marks = np.full((1, 4, 24), -1)
-    marks[0, 3, 0:4], marks[0, 3, 20:] = 0, 1  # dark pixels alone
+    # Dark pixels alone.
+    marks[0, 3, 0:4] = 0
+    marks[0, 3, 20:] = 1
     regions, seeds = split_by_marks(np.repeat(np.arange(3), 8)[np.newaxis].repeat(4, 0), marks[0])
     pixels = in_range(image)
     costs = colour_costs(means_of(pixels, regions), pixels[marks[0] >= 0], marks[marks >= 0], 2)
@@ -196,11 +205,14 @@ def test_marks_on_two_intensities_give_the_mask(method: Any, noise: float) -> No
 
 def test_three_intensities_give_three_classes() -> None:
     image = np.zeros((1, 40, 40))
-    image[:, 5:20, 5:20], image[:, 22:36, 20:38] = 1, 2
+    image[:, 5:20, 5:20] = 1
+    image[:, 22:36, 20:38] = 2
     truth = image[0].astype(int)
     image += RNG(0).normal(0, 0.1, image.shape)
     marks = np.full((1, 40, 40), -1)
-    marks[0, 10, 8:16], marks[0, 30, 24:34], marks[0, 2, 5:35] = 1, 2, 0
+    marks[0, 10, 8:16] = 1
+    marks[0, 30, 24:34] = 2
+    marks[0, 2, 5:35] = 0
     assert (lazy_snapping(marks, 3, image).labels == truth).mean() > 0.97
     cut = grabcut(marks, 3, image).labels
     assert (cut[cut != -1] == truth[cut != -1]).mean() > 0.97
@@ -211,7 +223,8 @@ def test_volumes_and_many_channels_are_for_lazy_snapping_alone() -> None:
     image = np.zeros((4, 12, 12, 12))
     image[:, 4:9, 4:9, 4:9] = 1
     marks = np.full((1, 12, 12, 12), -1)
-    marks[0, 6, 6, 5:8], marks[0, 0] = 1, 0
+    marks[0, 6, 6, 5:8] = 1
+    marks[0, 0] = 0
     np.testing.assert_array_equal(lazy_snapping(marks, 2, image).labels, image[0])
     with pytest.raises(RatersError, match=r"3 spatial axes, expected 2: grabcut takes no volumes"):
         grabcut(marks, 2, image)

@@ -102,7 +102,8 @@ def test_methods_that_are_partial_cross_entropy(name: str) -> None:
         batch["target"] = torch.from_numpy(targets)
         batch["target"] = batch["target"].long() if targets.ndim == 3 else batch["target"]
     log_truth = method.truth(batch["image"]).log().detach().numpy()
-    total, count = 0.0, 0
+    total = 0.0
+    count = 0
     for k, y, x in np.ndindex(3, 16, 16):
         mark = int(batch["labels"][k, 0, y, x])
         if mark >= 0:
@@ -142,7 +143,8 @@ def test_regions_are_cut_and_turned_with_the_image(dims: int) -> None:
 
 def test_sums_by_region_are_those_of_a_loop() -> None:
     rng = np.random.default_rng(0)
-    values, rows = rng.random((3, 2, 4, 5)).astype(np.float32), np.array([1, 0, 1])
+    values = rng.random((3, 2, 4, 5)).astype(np.float32)
+    rows = np.array([1, 0, 1])
     regions = rng.integers(-1, 6, (3, 4, 5))
     expected = np.zeros((2, 6, 2))
     for b, y, x in np.ndindex(regions.shape):
@@ -158,7 +160,8 @@ def test_sums_by_region_are_those_of_a_loop() -> None:
 
 def test_likeness_is_that_of_a_loop() -> None:
     rng = np.random.default_rng(0)
-    image, regions = rng.random((2, 8, 6)), np.repeat(np.arange(4), 12).reshape(8, 6)
+    image = rng.random((2, 8, 6))
+    regions = np.repeat(np.arange(4), 12).reshape(8, 6)
     image[:, 4:] += 0.5
     pixels = np.moveaxis(image, 0, -1)
     low, high = np.quantile(pixels.reshape(-1, 2), [0.001, 0.999], axis=0)
@@ -174,7 +177,8 @@ def test_likeness_is_that_of_a_loop() -> None:
         return np.array(found)
 
     np.testing.assert_allclose(histograms(pixels, regions, 25), bars(pixels, 25))
-    graph, exponent = region_graph(regions), np.zeros(3)
+    graph = region_graph(regions)
+    exponent = np.zeros(3)
     for values, bins in ((pixels, 25), (slopes, 10)):
         h = bars(values, bins)
         squared = np.array([((h[i] - h[j]) ** 2).sum() for i, j in graph.edges])
@@ -194,7 +198,8 @@ def test_labels_of_superpixels_cost_least() -> None:
             with torch.no_grad():
                 method.see_all(iter([batch]))
         for row, case in enumerate(study):
-            regions, marks = method.regions(case), case.labels[0]
+            regions = method.regions(case)
+            marks = case.labels[0]
             edges, weights, _ = method._kept[row]
             number = regions.max() + 1
 
@@ -266,9 +271,12 @@ def test_turns_with_a_network_beat_marks_alone(marks_alone: float) -> None:
 
 def test_classes_that_nobody_marked_in_an_image_are_not_in_it() -> None:
     images = np.zeros((2, 1, 16, 16))
-    images[:, :, 4:12, 2:7], images[0, :, 4:12, 9:14] = 1, 2
+    images[:, :, 4:12, 2:7] = 1
+    images[0, :, 4:12, 9:14] = 2
     marks = np.full((2, 1, 16, 16), -1)
-    marks[:, :, 0], marks[:, :, 8, 3:6], marks[0, :, 8, 10:13] = 0, 1, 2
+    marks[:, :, 0] = 0
+    marks[:, :, 8, 3:6] = 1
+    marks[0, :, 8, 10:13] = 2
     study = Study.from_arrays(images, marks, classes=["rest", "one", "two"])
     method: ScribbleSup = made("scribble-sup", classes=3)
     method.prepare(study)
@@ -283,7 +291,9 @@ def test_classes_that_nobody_marked_in_an_image_are_not_in_it() -> None:
 
 def test_boxes_are_found_and_scribbles_are_not_boxes() -> None:
     labels = np.zeros((3, 8, 9), int)
-    labels[0, 1:4, 1:5], labels[1, 1:4, 1:6], labels[:2, 6:, 7:] = -1, -1, -1
+    labels[0, 1:4, 1:5] = -1
+    labels[1, 1:4, 1:6] = -1
+    labels[:2, 6:, 7:] = -1
     labels[2] = -1  # who labelled nothing has no say
     boxes = boxes_of(labels, "c")
     assert boxes.max() == 2 and (boxes == 1).sum() == 12 and (boxes == 2).sum() == 4
@@ -292,7 +302,8 @@ def test_boxes_are_found_and_scribbles_are_not_boxes() -> None:
     with pytest.raises(RatersError, match="unmarked pixels of case 'c' that are no box, from"):
         boxes_of(marks, "c")
     overlapping = np.zeros((1, 8, 9), int)
-    overlapping[0, 1:4, 1:5], overlapping[0, 3:7, 3:8] = -1, -1
+    overlapping[0, 1:4, 1:5] = -1
+    overlapping[0, 3:7, 3:8] = -1
     with pytest.raises(RatersError, match="no box"):
         boxes_of(overlapping, "c")
     assert boxes_of(overlapping, "c", ("box",)).max() == 1
@@ -300,8 +311,10 @@ def test_boxes_are_found_and_scribbles_are_not_boxes() -> None:
 
 def test_candidates_cost_what_a_loop_says() -> None:
     rng = np.random.default_rng(0)
-    sizes, candidates = rng.integers(1, 9, 5), rng.random((4, 5)) < 0.5
-    inside, overlaps = np.array([0, 2, 3, 5, 6]), rng.random(4)
+    sizes = rng.integers(1, 9, 5)
+    candidates = rng.random((4, 5)) < 0.5
+    inside = np.array([0, 2, 3, 5, 6])
+    overlaps = rng.random(4)
     log_truth = -rng.random((8, 2)) * 9
     found = costs_of(Box(inside, sizes, candidates, overlaps), log_truth, 3.0)
     for candidate, overlap, cost in zip(candidates, overlaps, found, strict=True):
@@ -330,9 +343,13 @@ def test_candidates_hold_the_object_and_fill_the_box() -> None:
 def test_a_candidate_that_leaves_its_box_fills_it_badly() -> None:
     """A stripe through the box would fill it if it were cut first; the square inside is better."""
     image = np.zeros((1, 12, 24))
-    image[:, 4:8], image[:, 4:8, 10:14] = 0.5, 1
+    image[:, 4:8] = 0.5
+    image[:, 4:8, 10:14] = 1
     pixels = np.zeros((12, 24), int)
-    pixels[4:8], pixels[4:8, 14:], pixels[4:8, 10:14], pixels[8:] = 1, 4, 2, 3
+    pixels[4:8] = 1
+    pixels[4:8, 14:] = 4
+    pixels[4:8, 10:14] = 2
+    pixels[8:] = 3
     boxes = np.zeros((12, 24), int)
     boxes[4:8, 9:15] = 1
     regions = np.unique(pixels * 2 + boxes, return_inverse=True)[1].reshape(pixels.shape)
@@ -356,7 +373,8 @@ def test_held_out_boxes_choose_a_network_that_finds_objects() -> None:
     method: BoxSup = made("box-sup")
     method.prepare(study)
     batch = batch_of(study, method)
-    log_truth, total = method.truth(batch["image"]).log().detach().numpy(), 0.0
+    log_truth = method.truth(batch["image"]).log().detach().numpy()
+    total = 0.0
     for row, case in enumerate(study):
         labels = method.first[row].numpy()[method.regions(case)]
         assert labels.any()
@@ -419,8 +437,10 @@ def test_the_loss_of_cycle_mix_is_that_of_a_loop() -> None:
     order = torch.randperm(3, generator=draws)
     kept = mixing_masks(slope.square().mean(1).sqrt(), order, draws).numpy()[:, 0]
     seen = holes(image.shape, draws).numpy()[:, 0]
-    pixels, truth = image.detach().numpy()[:, 0], log_truth.exp().detach().numpy()
-    mixed, target = np.zeros_like(pixels), np.zeros((3, 2, 20, 20))
+    pixels = image.detach().numpy()[:, 0]
+    truth = log_truth.exp().detach().numpy()
+    mixed = np.zeros_like(pixels)
+    target = np.zeros((3, 2, 20, 20))
     expected = np.zeros_like(truth)
     for b, y, x in np.ndindex(pixels.shape):
         source = b if kept[b, y, x] else int(order[b])
@@ -431,13 +451,11 @@ def test_the_loss_of_cycle_mix_is_that_of_a_loop() -> None:
                 target[b, labels[source, y, x], y, x] = 1
     other = method.network.log_truth(torch.from_numpy(mixed)[:, None]).detach().numpy()
     places = np.argwhere(target.sum(1) > 0)
-    beside = np.mean(
-        [
-            -weights[t] * other[b, t, y, x]
-            for b, y, x in places
-            for t in [target[b, :, y, x].argmax()]
-        ]
-    )
+    losses = []
+    for b, y, x in places:
+        t = target[b, :, y, x].argmax()
+        losses.append(-weights[t] * other[b, t, y, x])
+    beside = np.mean(losses)
 
     def far(one: Array, two: Array) -> float:
         return 1 - float(one @ two / (np.linalg.norm(one) * np.linalg.norm(two)))
@@ -455,7 +473,8 @@ def test_the_loss_of_cycle_mix_is_that_of_a_loop() -> None:
 
 def test_salient_blocks_are_kept() -> None:
     saliency = torch.full((2, 16, 16), 0.1)
-    saliency[0, :, :8], saliency[1, :, 8:] = 10, 10
+    saliency[0, :, :8] = 10
+    saliency[1, :, 8:] = 10
     for number in range(4):
         draws = generator_of("blocks", number)
         kept = mixing_masks(saliency, torch.tensor([1, 0]), draws)[:, 0]
@@ -479,7 +498,8 @@ def test_an_image_alone_is_mixed_with_itself() -> None:
     before, after = (method.truth(image).detach() for image in shown)
     far: dict[bool, list[float]] = {True: [], False: []}
     for y, x in np.ndindex(20, 20):
-        one, two = before[0, :, y, x].numpy(), after[0, :, y, x].numpy()
+        one = before[0, :, y, x].numpy()
+        two = after[0, :, y, x].numpy()
         cosine = float(one @ two / (np.linalg.norm(one) * np.linalg.norm(two)))
         far[bool(seen[0, 0, y, x])].append(1 - cosine)
     expected = float(np.mean(far[True]))
@@ -493,7 +513,10 @@ def test_an_image_alone_is_mixed_with_itself() -> None:
 
 def test_the_largest_part_of_each_class_is_kept() -> None:
     image = np.zeros((7, 7), int)
-    image[0, :2], image[2:5, 2:5], image[6, 5:], image[6, 0] = 1, 1, 2, 2
+    image[0, :2] = 1
+    image[2:5, 2:5] = 1
+    image[6, 5:] = 2
+    image[6, 0] = 2
     truth = torch.nn.functional.one_hot(torch.from_numpy(image)).movedim(-1, 0)[None].float()
     kept = largest_parts(truth)[0].argmax(0).numpy()
     image[0, :2] = image[6, 0] = 0
@@ -502,7 +525,8 @@ def test_the_largest_part_of_each_class_is_kept() -> None:
 
 def test_consistent_predictions_are_learnt() -> None:
     """Beside the same mixtures without both terms, on images that nobody marked for training."""
-    batch, terms = batch_of(FRESH), []
+    batch = batch_of(FRESH)
+    terms = []
     for weight in (0.0, 1.0):
         given = {"global_consistency": weight, "local_consistency": weight}
         method: Any = trained(weak_study(), "cycle-mix", **given).method
@@ -563,7 +587,8 @@ def test_volumes(name: str) -> None:
     images = np.random.default_rng(0).normal(0, 0.1, (4, 1, 12, 12, 8))
     images[:, :, 3:9, 3:9, 2:6] += 1
     labels = np.full((4, 1, 12, 12, 8), -1)
-    labels[:, :, 6, 6, 3:5], labels[:, :, 0] = 1, 0
+    labels[:, :, 6, 6, 3:5] = 1
+    labels[:, :, 0] = 0
     if name == "box-sup":
         labels[:] = 0
         labels[:, :, 3:9, 3:9, 2:6] = -1

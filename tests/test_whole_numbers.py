@@ -162,7 +162,8 @@ def test_threshold_on_the_command_line(
     threshold: str,
 ) -> None:
     draw_masks(tmp_path, value=255)
-    masks, out = pattern(tmp_path), tmp_path / "out"
+    masks = pattern(tmp_path)
+    out = tmp_path / "out"
     arguments = ["fuse", masks, "-o", out, f"--threshold={threshold}"]
     outcome = run_in_process(capsys, monkeypatch, *arguments)
     assert outcome.code == 2 and f"threshold {threshold}" in outcome.err

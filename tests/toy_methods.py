@@ -86,9 +86,11 @@ class ToyEM(Toy):
         assert not self.training
         assert not torch.is_grad_enabled()
         self.before.take()
-        counts, seen = torch.full_like(self.matrices, 0.0), []
+        counts = torch.full_like(self.matrices, 0.0)
+        seen = []
         for batch in batches:
-            truth, labels = self.posterior(batch), batch["labels"]
+            truth = self.posterior(batch)
+            labels = batch["labels"]
             for rater, observed in np.ndindex(*counts.shape[::2]):
                 there = (labels[:, rater] == observed)[:, None]
                 counts[rater, :, observed] += (truth * there).transpose(0, 1).flatten(1).sum(1)
@@ -170,7 +172,8 @@ class ToyTwo(Method):
 
     def __init__(self, task: Task, options: MethodOptions) -> None:
         super().__init__(task, options)
-        self.first, self.second = task.network(), task.network()
+        self.first = task.network()
+        self.second = task.network()
 
     def truth_networks(self) -> list[TruthNetwork]:
         """Both."""
@@ -222,12 +225,14 @@ class ToyExtra(Toy):
     def step(self, batch: Batch) -> Step:
         """Weigh each rater's labels by their kind, and learn the grade too."""
         logits = self.network(batch["image"])[1]
-        total, count = logits.new_zeros(()), torch.zeros((), dtype=torch.long)
+        total = logits.new_zeros(())
+        count = torch.zeros((), dtype=torch.long)
         for k, row in enumerate(batch["labels"]):
             for labels, kind in zip(row, batch["kind"][k], strict=True):
                 weights = (1 + kind) * self.class_weights
                 more, known = cross_entropy(logits[k : k + 1].log_softmax(1), labels[None], weights)
-                total, count = total + more, count + known
+                total = total + more
+                count = count + known
         there = (batch["labels"] >= 0).flatten(1).sum(1)
         grades = self.grade(logits.flatten(2).mean(2)).log_softmax(1)
         total = total - (grades.gather(1, batch["grade"][:, None])[:, 0] * there).sum()

@@ -20,7 +20,8 @@ def marked_case(seed: int, size: int = 48, noise: float = 0.0) -> tuple[Array, A
     """
     rng = np.random.default_rng(seed)
     rows, columns = np.mgrid[:size, :size]
-    (y, x), (high, wide) = rng.uniform(0.35, 0.65, 2) * size, rng.uniform(0.14, 0.3, 2) * size
+    y, x = rng.uniform(0.35, 0.65, 2) * size
+    high, wide = rng.uniform(0.14, 0.3, 2) * size
     truth = ((rows - y) / high) ** 2 + ((columns - x) / wide) ** 2 < 1
     image = truth + rng.normal(0, 1, truth.shape) * noise
     marks = np.full(truth.shape, -1)
@@ -52,7 +53,8 @@ def weak_study(
 def box_of(truth: Array) -> tuple[int, int, int, int]:
     """Return the first row and column, and those after the last."""
     places = np.argwhere(truth)
-    (top, left), (low, right) = places.min(0), places.max(0) + 1
+    top, left = places.min(0)
+    low, right = places.max(0) + 1
     return int(top), int(left), int(low), int(right)
 
 

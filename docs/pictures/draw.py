@@ -31,7 +31,9 @@ from raters.views import plots
 from raters.views.plots.pictures import view_of
 
 HERE = Path(__file__).parent
-EDGE, GAP, TITLE = 128, 6, 20
+EDGE = 128
+GAP = 6
+TITLE = 20
 FONT = ImageFont.load_default(15)
 COLOURS = np.array([[20, 20, 20], [240, 240, 240], [120, 190, 255]], np.uint8)
 CLASSES = np.array(
@@ -44,7 +46,8 @@ ERRORS = np.array([[0, 0, 0], [230, 159, 0], [86, 180, 233], [255, 255, 255]], n
 
 def montage(rows: list[list[tuple[str, np.ndarray]]], path: Path) -> None:
     """Put titled pictures `(rows, columns, 3)` on one white sheet."""
-    wide, high = EDGE + GAP, EDGE + GAP + TITLE
+    wide = EDGE + GAP
+    high = EDGE + GAP + TITLE
     sheet = Image.new("RGB", (wide * max(map(len, rows)) + GAP, high * len(rows) + GAP), "white")
     pen = ImageDraw.Draw(sheet)
     for i, row in enumerate(rows):
@@ -85,7 +88,8 @@ def drawers() -> None:
 def coarse() -> None:
     """Draw what coarse raters mark of one mask, and of a scene."""
     truth = draw("vessels", (EDGE, EDGE), np.random.default_rng(6))[1]
-    layers, marks = Layers(truth), []
+    layers = Layers(truth)
+    marks = []
     for kind in ("positive", "negative"):
         say = partial(draw_area, negative=kind == "negative")
         for share in (1.0, 0.5, 0.01):
@@ -170,7 +174,8 @@ def spatial() -> None:
 def fusion(title: str, pattern: str, case: str, spot: Any) -> None:  # noqa: ANN401
     """Draw what raters said of one case, three fusions, and where raters differ."""
     study = raters.read(pattern, cases=[case])
-    labels, entropy = study[0].labels, entropy_map(study[0].labels, len(study.classes))
+    labels = study[0].labels
+    entropy = entropy_map(study[0].labels, len(study.classes))
 
     def part(array: np.ndarray) -> np.ndarray:
         space = study[0].geometry
@@ -205,7 +210,8 @@ def fusions(data: Path) -> None:
 def nodule(data: Path) -> None:
     """Draw four radiologists' outlines of one nodule, their vote, and what STAPLE finds."""
     study = raters.datasets.open_dataset("lidc", data / "lidc64").select(cases=[NODULE])
-    case, colours = study[0], plots.rater_colours(study.raters)
+    case = study[0]
+    colours = plots.rater_colours(study.raters)
     vote, found = (raters.fuse(study, method) for method in ("vote", "staple"))
     assert case.image is not None
     figure = Figure(figsize=(9, 3.3), layout="constrained")

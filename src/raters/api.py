@@ -188,7 +188,12 @@ def refuse_place(
         inputs = Inputs.run(source, *against) if of_run else Inputs.named(source)
     inputs = inputs.and_of(Inputs.of(study))
     inputs.refuse(out, ["report.html"])
-    for part in ("figures", "tables", *(["cases"] * all_cases), *(["sheets"] * sheets)):
+    parts = ["figures", "tables"]
+    if all_cases:
+        parts.append("cases")
+    if sheets:
+        parts.append("sheets")
+    for part in parts:
         inputs.refuse(Path(out) / part, stems=[part])
 
 
@@ -212,8 +217,11 @@ def make_report(
     if isinstance(source, Study) or kind == "study":
         from raters.views.report.study import study_report
 
-        given = source if isinstance(source, Study) else (study or read(source))
-        return study_report(given, title_of(source), cases_shown, progress)
+        if isinstance(source, Study):
+            study = source
+        elif not study:
+            study = read(source)
+        return study_report(study, title_of(source), cases_shown, progress)
     if study is None and not why_not:
         study, why_not = study_of(source)
     name = "" if study is None else title_of(study)

@@ -54,7 +54,11 @@ def first_screen(found: Collected) -> First:
     """Return what a benchmark found: the best row by setting, claims that hold, and all means."""
     score = found.spec.scores[0]
     claims = claim_rows(found)
-    bests = [best for setting in found.settings if (best := _best(found, score, setting))]
+    bests = []
+    for setting in found.settings:
+        best = _best(found, score, setting)
+        if best:
+            bests.append(best)
     often = Counter(best["row"] for best in bests).most_common(3) if bests[_FEW_SETTINGS:] else []
     numbers = []
     for best in bests[:1] if often else bests:
@@ -76,7 +80,11 @@ def first_screen(found: Collected) -> First:
 def _ranked(found: Collected, score: str, setting: str) -> list[tuple[Summary, str]]:
     """Return the means of a setting with the names of their rows, the best first."""
     rows = found.rows_of(setting)
-    known = [(one, row) for row in rows if (one := found.summary(setting, row, score))]
+    known = []
+    for row in rows:
+        summary = found.summary(setting, row, score)
+        if summary:
+            known.append((summary, row))
     return sorted(known, key=lambda item: item[0].mean, reverse=SCORES[score].higher)
 
 

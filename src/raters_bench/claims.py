@@ -132,7 +132,9 @@ def _split(text: str, spec: Specification, score: str, rest: str, sign: re.Match
         right = ending[1].strip()
         within = number if ending[2] == "within" else -number
     named = _OTHER.match(right)
-    right, other = named.groups() if named and named[2] in SCORES else (right, "")
+    other = ""
+    if named and named[2] in SCORES:
+        right, other = named.groups()
     value = _number(right)
     side: Operand = _side(text, right, spec) if value is None or right in spec.rows else value
     return Check(text, score, _side(text, left, spec), sign[1], side, within, other)
@@ -243,7 +245,11 @@ def _decided(check: Check, difference: Difference) -> Answer:
     else:
         inside = low > -check.within
         outside = high < -check.within
-    return "yes" if inside else "no" if outside else "unclear"
+    if inside:
+        return "yes"
+    if outside:
+        return "no"
+    return "unclear"
 
 
 def difference_words(difference: Difference, score: str) -> str:

@@ -126,7 +126,10 @@ def chosen(
 
 def _listed(option: str, given: Sequence[str], known: Collection[str]) -> tuple[str, ...]:
     """Split names at semicolons (they may hold commas) and reject unknown ones."""
-    found = [part.strip() for text in given for part in text.split(";") if part.strip()]
+    found = []
+    for text in given:
+        names = [part.strip() for part in text.split(";")]
+        found += [name for name in names if name]
     for name in found:
         if name not in known:
             raise RatersError(f"{option}: found {name!r}, {expected_one_of(known, name)}")
@@ -143,7 +146,12 @@ def places_of(given: Sequence[str]) -> dict[str, Path]:
     places: dict[str, Path] = {}
     for text in given:
         name, sign, folder = text.partition("=")
-        key, place = (name.strip(), folder) if sign else ("", text)
+        if sign:
+            key = name.strip()
+            place = folder
+        else:
+            key = ""
+            place = text
         if not place or (sign and not key):
             raise RatersError(f"--data: found {text!r}, expected FOLDER or NAME=FOLDER")
         if key in places:

@@ -89,9 +89,10 @@ def figure(found: Collected, theme: Theme = "light") -> Figure:
 
 def drawn_scores(found: Collected) -> list[str]:
     """Return the scores of which something is known."""
-    rows = found.spec.rows.values()
-    printed = (score for row in rows for s in found.settings for score in row.published.get(s, ()))
-    known = {*printed, *(score for _, _, score in found.values)}
+    known = {score for _, _, score in found.values}
+    for row in found.spec.rows.values():
+        for setting in found.settings:
+            known.update(row.published.get(setting, ()))
     return [score for score in found.scores if score in known]
 
 
@@ -101,11 +102,12 @@ def drawn_scores(found: Collected) -> list[str]:
 def _dots_figure(found: Collected, theme: Theme) -> Figure:
     """Draw a panel for each setting and score; Dice at its three cuts shares one."""
     known = drawn_scores(found)
-    panels = [
-        group
-        for score in found.spec.scores
-        if (group := [s for s in (score, *SCORES[score].cuts) if s in known])
-    ]
+    panels = []
+    for score in found.spec.scores:
+        scores = [name for name in (score, *SCORES[score].cuts) if name in known]
+        if scores:
+            panels.append(scores)
+
     heights = [_LINE * len(found.rows_of(setting)) + 0.75 for setting in found.settings]
     made = style.new_figure(_NAME + _PANEL * len(panels), sum(heights) + 0.5)
     grid = made.subplots(

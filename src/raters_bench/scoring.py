@@ -96,19 +96,17 @@ def _mask_error(cell: Cell, model: Model, data: BenchData) -> float | None:
 def annotator_scores(study: Study) -> Row:
     """Score the raters' own labels against the references, each label alike."""
     if study.kind == "classification":
-        right = [
-            answer == int(case.reference)
-            for case in study.iter_cases()
-            for answer in case.answers.label
-            if case.reference is not None
-        ]
+        right = []
+        for case in study.iter_cases():
+            for answer in case.answers.label:
+                if case.reference is not None:
+                    right.append(answer == int(case.reference))
         return {"accuracy": float(np.mean(right))}
-    scores = [
-        mean_dice(mask, case.reference, len(study.classes))
-        for case in study.iter_cases()
-        for mask in case.labels
-        if case.reference is not None and (mask != MISSING).any()
-    ]
+    scores = []
+    for case in study.iter_cases():
+        for mask in case.labels:
+            if case.reference is not None and (mask != MISSING).any():
+                scores.append(mean_dice(mask, case.reference, len(study.classes)))
     return {"dice": float(np.mean(scores))}
 
 

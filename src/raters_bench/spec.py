@@ -235,7 +235,10 @@ class Specification(_Shown):
         rows = list(self.rows)
         settings = list(self.settings)
         scales = self.scales.values()
-        printed = [k for r in self.rows.values() for s in r.published.values() for k in s]
+        printed: list[str] = []
+        for row in self.rows.values():
+            for published in row.published.values():
+                printed += published
         return [
             ("baseline", [self.baseline] if self.baseline else [], rows),
             ("score", [*self.scores, *printed], list(SCORES)),

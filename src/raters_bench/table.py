@@ -36,12 +36,11 @@ def blocks(found: Collected, width: int | None = None) -> list[Block]:
     """
     groups = curves(found)
     drawn = {setting for points in groups.values() for setting in points.values()}
-    made = [
-        block
-        for name, points in groups.items()
-        for score in found.scores
-        for block in curve_blocks(found, name, points, score)
-    ]
+    made = []
+    for name, points in groups.items():
+        for score in found.scores:
+            made += curve_blocks(found, name, points, score)
+
     empty: list[list[str]] = []
     for setting in found.settings:
         if setting in drawn:
@@ -205,8 +204,8 @@ def flat_rows(found: Collected) -> list[Row]:
     for setting in found.settings:
         for name in found.rows_of(setting):
             for score in found.scores:
-                one = found.summary(setting, name, score)
-                more = found.difference(setting, name, score)
+                summary = found.summary(setting, name, score)
+                difference = found.difference(setting, name, score)
                 rows.append(
                     {
                         "benchmark": found.spec.name,
@@ -214,15 +213,15 @@ def flat_rows(found: Collected) -> list[Row]:
                         "setting": setting,
                         "row": name,
                         "score": score,
-                        "mean": one and one.mean,
-                        "sd": one and one.sd,
-                        "seeds": one.n if one else 0,
+                        "mean": None if summary is None else summary.mean,
+                        "sd": None if summary is None else summary.sd,
+                        "seeds": 0 if summary is None else summary.n,
                         "published": found.published(setting, name, score),
                         "baseline": found.spec.baseline or None,
-                        "difference": more and more.mean,
-                        "difference_low": more and more.low,
-                        "difference_high": more and more.high,
-                        "why": found.why.get((setting, name)) if one is None else None,
+                        "difference": None if difference is None else difference.mean,
+                        "difference_low": None if difference is None else difference.low,
+                        "difference_high": None if difference is None else difference.high,
+                        "why": found.why.get((setting, name)) if summary is None else None,
                     }
                 )
     return rows
@@ -318,7 +317,9 @@ def curve_blocks(
     made = [Block(title, ["row", *heads], values, _curve_notes(found, points, score, rows))]
     if more:
         minus = f"{title}, minus {found.spec.baseline}"
-        counts = {one.n for each in gaps.values() for one in each if one is not None}
+        counts: set[int] = set()
+        for differences in gaps.values():
+            counts.update(one.n for one in differences if one is not None)
         made.append(Block(minus, ["row", *heads], more, interval_notes(counts)))
     return made
 

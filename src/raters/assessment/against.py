@@ -128,11 +128,17 @@ def compare(
     total = {name: reduce(add, counted) for name, counted in by_target}
     scores = np.array([one for one in left if one is not None]).reshape(-1, 2, raters)
     kinds = [one for one in two if one is not None]
+    if any(sized):
+        unit = "mm"
+    elif len(first.shape) < 3:
+        unit = "pixels"
+    else:
+        unit = "voxels"
     return Compared(
         tuple(cases),
         np.array(counts, np.int64).reshape(-1, raters, classes, classes),
         total,
-        "mm" if any(sized) else "pixels" if len(first.shape) < 3 else "voxels",
+        unit,
         len(measured),
         scores[:, 0],
         scores[:, 1],

@@ -183,7 +183,11 @@ def _overall(study: Study, votes: Ints, couples: PairTable) -> list[Row]:
         number = int(votes.sum() if name == ALL else votes[:, k].sum())
         chosen = shares if name == ALL else coefficients.one_against_rest(shares, k)
         own = _Readings(task, chosen, len(study))
-        fleiss, alpha = (own.fleiss(), own.alpha()) if number else (None, None)
+        fleiss: float | None = None
+        alpha: float | None = None
+        if number:
+            fleiss = own.fleiss()
+            alpha = own.alpha()
         row: Row = {"class": name, "labels": number}
         rows.append({**row, "fleiss_kappa": fleiss, "krippendorff_alpha": alpha})
     rows[-1]["agreement"] = _agreeing(between)

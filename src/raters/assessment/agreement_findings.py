@@ -285,7 +285,12 @@ def troubled(rows: Sequence[Row]) -> dict[str, Any]:
     from scipy.stats import norm
 
     known = any("accuracy" in row for row in rows)
-    share, number = ("accuracy", "checked") if known else ("agreement_rest", "compared")
+    if known:
+        share = "accuracy"
+        number = "checked"
+    else:
+        share = "agreement_rest"
+        number = "compared"
     judged = [{"rater": row["rater"], "share": row[share], "of": row[number]} for row in rows]
     enough = [row for row in judged if row["share"] is not None and row["of"] >= ENOUGH]
     middle = float(np.median([row["share"] for row in enough])) if enough else 0.0

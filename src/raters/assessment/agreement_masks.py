@@ -190,8 +190,9 @@ class _Totals:
         ]
         unused = [n for n, used in zip(self._names, self._used(), strict=True) if not used]
         notes += [f"no rater used the class {name!r}: it has no scores" for name in unused]
-        if alone := sum(row["raters"] < 2 for row in self.rows):
-            number = many(alone, "case")
+        single_rater_cases = sum(row["raters"] < 2 for row in self.rows)
+        if single_rater_cases:
+            number = many(single_rater_cases, "case")
             notes.append(f"not counted, as fewer than two raters labelled them: {number}")
         if self.study.drawn:
             notes.append("raters are compared only where both say something")

@@ -78,9 +78,11 @@ def low_skills(rows: Sequence[Row], equal: float = _EQUAL) -> dict[str, Any]:
 def nearest(dice: Mapping[str, float | None]) -> dict[str, Any]:
     """Return who is closest to the consensus and who farthest from it."""
     known = sorted(((r, d) for r, d in dice.items() if d is not None), key=lambda pair: pair[1])
-    far, near = (known[0], known[-1]) if known else (None, None)
-    alike = bool(known) and known[-1][1] - known[0][1] < _EQUAL
-    return {"near": near, "far": far, "alike": alike}
+    if not known:
+        return {"near": None, "far": None, "alike": False}
+    far = known[0]
+    near = known[-1]
+    return {"near": near, "far": far, "alike": near[1] - far[1] < _EQUAL}
 
 
 def border_errors(rows: Sequence[Row], borders: DistanceCounts) -> dict[str, Any]:
@@ -126,7 +128,8 @@ def fused_rater_rows(study: Study, counts: Ints) -> list[Row]:
     reference = None if truth is None else accuracies(study, truth)
     for k, rater in enumerate(study.raters):
         row: Row = {"rater": rater, "labels": int(given[k]), "accuracy": None}
-        if total := int(counts[k].sum()):
+        total = int(counts[k].sum())
+        if total:
             share = row["accuracy"] = float(np.trace(counts[k]) / total)
             row["accuracy_se"] = float(np.sqrt(share * (1 - share) / total))
         if reference is not None:

@@ -115,13 +115,13 @@ def directions_of(state: EMState, counts: Floats, estimated_prior: bool) -> Dire
     `counts` are how many labels each rater gave of each true class, as expected, `(raters, L)`.
     """
     expected = state.confusion * counts[..., np.newaxis]
-    moves = [
-        (r, t, o, full)
-        for r, t in np.ndindex(counts.shape)
-        for full in [int(expected[r, t].argmax())]
-        for o in np.flatnonzero(expected[r, t] > HALF_A_LABEL)
-        if o != full
-    ]
+    moves = []
+    for rater, true_class in np.ndindex(counts.shape):
+        expected_counts = expected[rater, true_class]
+        dependent = int(expected_counts.argmax())  # rows sum to one: the largest entry follows
+        for observed_class in np.flatnonzero(expected_counts > HALF_A_LABEL):
+            if observed_class != dependent:
+                moves.append((rater, true_class, observed_class, dependent))
     if estimated_prior:
         shares = state.prior[:, 0]
         full = int(shares.argmax())

@@ -156,7 +156,9 @@ def _model(answers: Answers, parameters: Parameters, kind: str, known: bool) -> 
         metric = np.where(by_label * labels > HALF_A_LABEL, by_label * labels, 0)
         fit = _row_step(metric[..., np.newaxis])
     ridge = _TENTH_OF_A_LABEL / np.maximum(labels, HALF_A_LABEL)
-    classes = np.where(tasks > HALF_A_LABEL, tasks, 0) * (not known)
+    classes = np.where(tasks > HALF_A_LABEL, tasks, 0)
+    if known:
+        classes = np.zeros_like(classes)
     return Model(
         answers,
         parameters,

@@ -132,7 +132,10 @@ def _show(found: Evaluation, written: bool) -> None:
         typer.echo(f"{found.run}: {found.method}, {many(found.scored, 'case')}{where}")
     _show_summary(found.summary, written)
     together = [_brief(row) for row in _without_classes(found.variability)]
-    samples = [row.pop("samples") for row in together]
+    samples = []
+    for row in together:
+        samples.append(row.pop("samples"))
+
     title = "samples against all raters, with the mean label of raters"
     terminal.rows(title if any(samples) else "against the mean label of all raters", together)
     terminal.rows("Dice by cut; best and area were chosen on held-out cases", _cuts(found.cuts))

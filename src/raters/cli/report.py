@@ -69,7 +69,11 @@ def report(
         raise RatersError(f"found --study with the study {path}, expected a fusion or a run")
     named = path if kind == "study" else study  # else the one that the folder remembers
     options = read_options(opened.changed)
-    found, why_not = (opened(study=named), "") if named else api.study_of(path, options)
+    if named:
+        found: Study | None = opened(study=named)
+        why_not = ""
+    else:
+        found, why_not = api.study_of(path, options)
     api.refuse_place(out, path, found, against, all_cases, sheets)
     if why_not:
         typer.echo(f"note: {why_not}", err=True)
@@ -85,7 +89,11 @@ def report(
     def need(case: Case) -> object:
         return case.given, case.reference, case.image  # all that a report may show
 
-    written, failures = (work(None), []) if found is None else terminal.go_on(work, found, need)
+    if found is None:
+        written = work(None)
+        failures: list[RatersError] = []
+    else:
+        written, failures = terminal.go_on(work, found, need)
     typer.echo(f"the report: {written} ({written.stat().st_size / 1e6:.1f} MB)")
     if open_ == "yes":
         typer.launch(written.resolve().as_uri())

@@ -165,7 +165,10 @@ def takes_study(verb: Callable[..., None]) -> Callable[..., None]:
     shared = [p for p in _OPTIONS if p.name not in {q.name for q in own}]
 
     def command(**given: Any) -> None:  # noqa: ANN401
-        opened = OpenStudy({p.name: given.pop(p.name) for p in shared})
+        values = {}
+        for parameter in shared:
+            values[parameter.name] = given.pop(parameter.name)
+        opened = OpenStudy(values)
         verb(opened, **given)
 
     first = [p for p in own if isinstance(p.annotation.__metadata__[0], ArgumentInfo)]

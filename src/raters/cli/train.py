@@ -114,7 +114,11 @@ def _asked(
     from raters.learning.networks.options import allowed, is_own
     from raters.learning.training.options import DEFAULT_METHOD, checked_options
 
-    named, of_file, notes = read_config(config, method) if config else (None, {}, [])
+    named: str | None = None
+    of_file: dict[str, Any] = {}
+    notes: list[str] = []
+    if config:
+        named, of_file, notes = read_config(config, method)
     if is_own(of_file.get("network")) and "network" not in options:
         allowed(of_file["network"])
     method = method or named

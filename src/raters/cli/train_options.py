@@ -85,7 +85,9 @@ def with_options(
     made = [option.parameter(names) for option in options]
 
     def command(opened: Any, **values: Any) -> None:  # noqa: ANN401
-        typed = {p.name: values.pop(p.name) for p in made}
+        typed = {}
+        for parameter in made:
+            typed[parameter.name] = values.pop(parameter.name)
         verb(opened, options=given_options(options, typed), **values)
 
     own = [p for p in parameters(verb) if p.name != "options"]

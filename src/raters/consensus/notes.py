@@ -65,8 +65,10 @@ def case_remarks(labels: Array, fusion: Fusion) -> Row:
         a, b = flat[there]  # voxels that they differ on, and those that became background
         differ = (a != b) & (a >= 0) & (b >= 0)
         remarks["two"] = [int(differ.sum()), int((fused[differ] == 0).sum())]
-    if matrices and (unsaid := _unsaid(flat, fused)) > _UNSAID * np.count_nonzero(fused > 0):
-        remarks["unsaid"] = unsaid
+    if matrices:
+        unsaid = _unsaid(flat, fused)
+        if unsaid > _UNSAID * np.count_nonzero(fused > 0):
+            remarks["unsaid"] = unsaid
     if fusion.notes:
         remarks["starts"] = fusion.notes
     return remarks

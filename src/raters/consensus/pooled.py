@@ -166,14 +166,17 @@ def _group_and_labels(case: Case) -> tuple[str, Array] | None:
         labels = case.labels
     except RatersError:
         return None
-    small = labels.size and labels.max() < 127
+    small = labels.size > 0 and labels.max() < 127
     return case.group, labels.astype(np.int8) if small else labels
 
 
 def _group_and_columns(case: Case, num_classes: int) -> tuple[str, Columns] | None:
     """Count the patterns of a case, where it was read: on all cores."""
-    found = _group_and_labels(case)
-    return found and (found[0], occurring(columns_of(found[1], num_classes)))
+    group_and_labels = _group_and_labels(case)
+    if group_and_labels is None:
+        return None
+    group, labels = group_and_labels
+    return group, occurring(columns_of(labels, num_classes))
 
 
 Groups = dict[str, Floats]

@@ -197,7 +197,10 @@ def _write_raters(consensus: Consensus, folder: Path, journal: Journal) -> list[
     study = consensus.study
 
     def facts() -> Iterator[tuple[str, Row]]:
-        return ((case, found) for case in study.cases if (found := journal.facts(case)))
+        for case in study.cases:
+            case_facts = journal.facts(case)
+            if case_facts:
+                yield case, case_facts
 
     def rows() -> Iterator[Row]:
         if consensus.pooled:

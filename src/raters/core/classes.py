@@ -250,8 +250,10 @@ def _look_up(values: Array, numbers: Mapping[int, int]) -> Labels:
     """Map each value by a table; small integer types take one gather, others a binary search."""
     if _stay(values, numbers):
         return values.astype(np.int16)
-    if values.dtype == np.uint8 and (found := _translated(values, numbers)) is not None:
-        return found
+    if values.dtype == np.uint8:
+        translated = _translated(values, numbers)
+        if translated is not None:
+            return translated
     if values.dtype.itemsize <= 2:
         info = np.iinfo(values.dtype)
         table = np.full(info.max - info.min + 1, _UNKNOWN, np.int16)

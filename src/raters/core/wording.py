@@ -94,9 +94,9 @@ def _name(place: tuple[int | str, ...]) -> str:
 
 
 def _shown(value: object) -> str:
-    plain = isinstance(value, str) and re.fullmatch(r"[^\s,=]{1,60}", value)
-    text = value if plain and isinstance(value, str) else repr(value)
-    return cut_text(text, 60)
+    if isinstance(value, str) and re.fullmatch(r"[^\s,=]{1,60}", value):
+        return cut_text(value, 60)
+    return cut_text(repr(value), 60)
 
 
 def cut_text(text: str, most: int) -> str:
@@ -159,7 +159,11 @@ def first_repeated(items: Iterable[T]) -> T | None:
         ('b', None)
     """
     seen: set[T] = set()
-    return next((item for item in items if item in seen or seen.add(item)), None)  # type: ignore[func-returns-value]
+    for item in items:
+        if item in seen:
+            return item
+        seen.add(item)
+    return None
 
 
 def first_difference(there: Mapping[str, Any], now: Mapping[str, Any]) -> str:
@@ -191,7 +195,9 @@ def _as_json(value: object) -> str:
 
 def many(number: int, what: str) -> str:
     """Return a number with its noun: '1 case', '3 cases', '1,000 classes'."""
-    ending = "" if number == 1 else "es" if what.endswith("s") else "s"
+    ending = ""
+    if number != 1:
+        ending = "es" if what.endswith("s") else "s"
     return f"{number:,} {what}{ending}"
 
 

@@ -67,8 +67,9 @@ class Dataset:
 
     def place(self, source: Path) -> Path:
         """Return the file or folder that a source names, without the name of a part."""
-        chooses = self.part and re.fullmatch(self.part, source.name)
-        return source.parent if chooses else source
+        if self.part and re.fullmatch(self.part, source.name):
+            return source.parent
+        return source
 
     def about(self, *notes: str) -> dict[str, str]:
         """Return the facts to keep with the study; empty notes are left out."""

@@ -111,7 +111,11 @@ def _from_batches(source: Path) -> _Pictures:
     files = [source / name for name in _BATCHES] if source.is_dir() else [source]
     numbers = np.concatenate(labels)
     train = splits.count("train")
-    cases = [f"{s}/{k - train * (s == 'test'):05d}" for k, s in enumerate(splits)]
+    cases = []
+    for position, split in enumerate(splits):
+        number = position - train if split == "test" else position
+        cases.append(f"{split}/{number:05d}")
+
     inputs = SourceArrays(files, [], None, images)
     return _Pictures(inputs, cases, splits, numbers, [""] * len(cases))
 
@@ -234,7 +238,12 @@ def _humans(folder: Path, pictures: _Pictures) -> Labels | None:
         return _from_torch(torch, pictures)
     misfit = torch if by_name else first_there([table])
     if misfit is not None:
-        have, need = ("image folders", _HUMAN_TABLE) if by_name else ("batches", _HUMAN_TORCH)
+        if by_name:
+            have = "image folders"
+            need = _HUMAN_TABLE
+        else:
+            have = "batches"
+            need = _HUMAN_TORCH
         raise CIFAR10.wrong(
             f"found it beside {have}, which do not tell which label is of which image; "
             f"expected {need} there (or no human labels)",

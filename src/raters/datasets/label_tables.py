@@ -112,7 +112,9 @@ def _table(source: Path) -> Path:
         return source
     files = listed(IMAGE_TABLE.need(source), ".csv")
     found = IMAGE_TABLE.only(files, source, "table: name the file")
-    return found or IMAGE_TABLE.need(source / "labels.csv")
+    if found is None:
+        return IMAGE_TABLE.need(source / "labels.csv")
+    return found
 
 
 def _read(path: Path) -> tuple[pd.DataFrame, dict[str, str]]:

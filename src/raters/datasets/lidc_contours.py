@@ -248,7 +248,10 @@ def cluster(points: list[Floats], reach: float) -> list[list[int]]:
     centres = [p.mean(0) for p in points]
     near.sort(key=lambda pair: float(np.linalg.norm(centres[pair[0]] - centres[pair[1]])))
     chains = _joined(near, len(points), most=len(points))
-    within = {k: chain for chain in chains for k in chain if len(chain) > _MOST}
+    within: dict[int, list[int]] = {}
+    for chain in chains:
+        if len(chain) > _MOST:
+            within |= dict.fromkeys(chain, chain)
     if not within:
         return chains
     fine = _joined([pair for pair in near if pair[0] in within], len(points), _MOST)

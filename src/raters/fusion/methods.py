@@ -175,14 +175,15 @@ def refuse_one_sided(study: Study, method: str) -> None:
     """
     from raters.study.annotations import one_sided  # `raters --help` needs no numpy
 
-    if found := one_sided(study.annotations, study.unmarked):
-        boxes = [rater for rater in found if study.annotations[rater] == "box"]
+    raters = one_sided(study.annotations, study.unmarked)
+    if raters:
+        boxes = [rater for rater in raters if study.annotations[rater] == "box"]
         rest = "" if boxes else ", or let unmarked pixels be the rest (--unmarked rest)"
         raise RatersError(
-            f"found drawings by {listing(found, 20, repr)} that cannot say each class, expected "
+            f"found drawings by {listing(raters, 20, repr)} that cannot say each class, expected "
             f"labels that can: {method} could not tell how far to trust them; take -m vote{rest}",
             kind="annotation",
-            rater=found[0],
+            rater=raters[0],
         )
 
 

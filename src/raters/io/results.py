@@ -27,6 +27,7 @@ from raters.core.wording import first_difference
 from raters.io.paths import naming, read_text, refuse_file
 
 if TYPE_CHECKING:
+    from raters.study.geometry import Geometry
     from raters.study.study import Study
 
 LOCK_FILE = ".lock"
@@ -309,12 +310,21 @@ def _parsed(line: str) -> dict[str, Any] | None:
 
 def _arrays(study: Study, row: int) -> Iterator[Array]:
     masks = [study.backend.mask(row, rater) for rater in (*study.raters, None)]
-    parts = [mask and (mask.values, mask.geometry) for mask in masks]
     image = study.backend.image(row, None)
-    for part in (*parts, image and (image.array, image.geometry)):
-        array, geometry = part or (np.zeros(0), None)
-        yield array
-        yield np.zeros(0) if geometry is None or geometry.affine is None else geometry.affine
+    for mask in masks:
+        if mask is None:
+            yield from _with_affine(np.zeros(0), None)
+        else:
+            yield from _with_affine(mask.values, mask.geometry)
+    if image is None:
+        yield from _with_affine(np.zeros(0), None)
+    else:
+        yield from _with_affine(image.array, image.geometry)
+
+
+def _with_affine(array: Array, geometry: Geometry | None) -> Iterator[Array]:
+    yield array
+    yield np.zeros(0) if geometry is None or geometry.affine is None else geometry.affine
 
 
 def source_of(study: Study, position: int) -> str:

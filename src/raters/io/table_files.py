@@ -56,7 +56,8 @@ class CellRules:
         one = self.missing is None or isinstance(self.missing, str | float | int)
         given = [self.missing] if one else list(self.missing)  # type: ignore[arg-type]
         texts = {str(value).strip() for value in given if value is not None}
-        return texts, {value for text in texts if (value := number(text)) is not None}
+        numbers = [number(text) for text in texts]
+        return texts, {value for value in numbers if value is not None}
 
 
 def number(text: str) -> Decimal | None:

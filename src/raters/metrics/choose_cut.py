@@ -277,7 +277,9 @@ def search_cuts(
     for _ in range(MOST_PASSES):
         left = [search for search in searches if not search.done]
         tallies = {tuple(search.cuts): CutTally(num_classes, search.cuts) for search in left}
-        again = bool(tallies) and look(list(tallies.values()))
+        again = False
+        if tallies:
+            again = look(list(tallies.values()))
         for search in left:
             search.move(tallies[tuple(search.cuts)])
         if not again:

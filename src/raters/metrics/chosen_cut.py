@@ -58,8 +58,9 @@ class Cuts:
         """Return plain data, cuts by the name of the class."""
         found: dict[str, Any] = {"cases": self.cases, "on": self.on}
         for word, cuts in self.by_word.items():
-            named = None if cuts is None else zip(classes.names[1:], cuts.tolist(), strict=True)
-            found[word] = named and dict(named)
+            found[word] = None
+            if cuts is not None:
+                found[word] = dict(zip(classes.names[1:], cuts.tolist(), strict=True))
         return found
 
 

@@ -159,7 +159,8 @@ class Suggestions:
         """Write `cases.csv`, `patches.csv` (of masks) and `suggestions.json`."""
         self.inputs.refuse(folder, FILES)
         for table in TABLES:
-            if rows := getattr(self, table):
+            rows = getattr(self, table)
+            if rows:
                 write_csv(Path(folder) / f"{table}.csv", rows)
         write_json(Path(folder) / "suggestions.json", self.to_dict())
 

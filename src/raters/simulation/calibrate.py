@@ -181,7 +181,10 @@ def _search(score: Score, wanted: float, low: Scored, high: Scored) -> Scored:
         part = min(max((low[1] - wanted) / drop, 0.1), 0.9) if drop > 0 else 0.5
         middle = low[0] + part * (high[0] - low[0])
         reached = score(middle)
-        low, high = ((middle, reached), high) if reached > wanted else (low, (middle, reached))
+        if reached > wanted:
+            low = (middle, reached)
+        else:
+            high = (middle, reached)
     return middle, reached
 
 

@@ -94,7 +94,8 @@ def unique_names(specs: list[Spec]) -> tuple[Spec, ...]:
 
 def _parse(part: str) -> list[Spec]:
     found = _SPEC.fullmatch(part)
-    amount, share = (_number(found[key]) for key in ("amount", "share")) if found else (None, None)
+    amount = _number(found["amount"]) if found else None
+    share = _number(found["share"]) if found else None
     if found is None or found["times"] == "0" or not _is_read(found, amount, share):
         raise RatersError(
             f"found the rater {part!r}, expected a kind, 'kind:severity' or 'kind@mean-Dice', "

@@ -283,12 +283,14 @@ def _coded(given: Any, labels: Any, reference: Any) -> tuple[Classes, Any, Any]:
     classes that were given stand for these.
     """
     groups = {"labels": labels, "reference labels": reference}
-    seen = [
-        (what, case, set(value_counts(array) if array.size > 64 else array.ravel().tolist()))
-        for what, group in groups.items()
-        for case, one in enumerate(() if group is None else group)
-        for array in ([] if one is None else [np.asarray(one)])
-    ]
+    seen = []
+    for what, group in groups.items():
+        for case, labels_of_case in enumerate(() if group is None else group):
+            if labels_of_case is None:
+                continue
+            array = np.asarray(labels_of_case)
+            distinct = set(value_counts(array) if array.size > 64 else array.ravel().tolist())
+            seen.append((what, case, distinct))
     values = set[int]().union(*(found for *_, found in seen)) - {MISSING}
     highest = max(values, default=1)
     if highest > _MOST:

@@ -163,7 +163,7 @@ class _Tally:
                 report.reference_counts = self._by_class(None, report.classes)
         report.problems += hints.covered_hints(self.covered)
         report.problems += self.unmarked.hints()
-        by_class = isinstance(study.backend, FilesBackend) and study.backend.class_names
+        by_class = isinstance(study.backend, FilesBackend) and bool(study.backend.class_names)
         if not (study.classes_named or self.names or by_class):
             report.problems += self._coding_hints(used)
             report.problems += self.rare.hints()
@@ -297,6 +297,8 @@ def _all_of(problems: Sequence[str]) -> str:
 def bad_files(study: Study) -> list[str]:
     """Read a whole study and give a line for each file that cannot be used."""
     scans = ordered_map(lambda case: scan_case(case, study), study.iter_cases())
-    problems = [p for scan in scans for p in scan.problems if p.level == "error"]
+    problems = []
+    for scan in scans:
+        problems += [problem for problem in scan.problems if problem.level == "error"]
     lines = [f"{p.file}: {p.message}" if p.file else f"{p.case}: {p.message}" for p in problems]
     return list(dict.fromkeys(lines))

@@ -220,8 +220,8 @@ class UnmarkedValues:
             labelled = labelled_values(mask, study)
             ignored = labelled != set(mask.counts)
             zero = 0 in labelled
-            self._ignored[rater] += ignored and zero
-            self._zero[rater] += zero and not ignored
+            self._ignored[rater] += int(ignored and zero)
+            self._zero[rater] += int(zero and not ignored)
             if not zero and not ignored:
                 message = (
                     "found no unmarked pixel, expected some: of the annotation "

@@ -157,9 +157,12 @@ class _Table:
         if role == "mask":
             self.raters.add(fields["rater"])
             files = case.masks.setdefault(fields["rater"], {})
-        part, names = (
-            ("modality", self.modalities) if role == "image" else ("class", self.class_names)
-        )
+        if role == "image":
+            part = "modality"
+            names = self.modalities
+        else:
+            part = "class"
+            names = self.class_names
         names.update([fields[part]] if part in fields else [])
         self._put(files, fields.get(part, ""), match.path, key)
         known = self.extra.setdefault(key, {})
@@ -239,7 +242,10 @@ def _index_rows(columns: list[str], rows: list[dict[str, str]], path: Path) -> F
         raise RatersError("found no rows, expected a row per mask", kind="empty")
     ids = sorted(files, key=natural_key)
     cases = files.values()
-    named = {name for c in cases for group in (*c.masks.values(), c.reference) for name in group}
+    named: set[str] = set()
+    for case in cases:
+        for group in (*case.masks.values(), case.reference):
+            named.update(group)
     modalities = {name for case in cases for name in case.images}
     return FilesIndex(
         ids=ids,

@@ -62,7 +62,10 @@ class PackedWriter(Writer):
         with self._lock:
             if name not in self._files:
                 shape = (len(self._study), *values.shape)
-                self._files[name] = self._found(name) or self._make(name, shape, dtype)
+                file = self._found(name)
+                if file is None:
+                    file = self._make(name, shape, dtype)
+                self._files[name] = file
                 self._first.setdefault(name, f"case {case!r}")
             file = self._files[name]
         if file.shape[1:] != values.shape or not np.can_cast(dtype, file.dtype):

@@ -204,10 +204,13 @@ def _plain(given: Mapping[str, Any]) -> dict[str, Any] | None:
         missing = map(str, missing if isinstance(missing, list | tuple) else [missing])
     lists = {k: given[k] for k in ("raters", "cases", "classes")} | {"missing": missing}
     lists = {k: None if v is None else list(v) for k, v in lists.items()}
-    paths = {k: given[k] and os.fspath(given[k]) for k in ("source", "images", "reference")}
-    others = {k: v for k, v in given.items() if k not in ("strict", "truth")}
-    drawn = {"annotations": given["annotations"] and dict(given["annotations"])}
-    return {**others, **paths, **lists, **drawn, "ignore": list(_numbers(ignore))}
+    arguments = {k: v for k, v in given.items() if k not in ("strict", "truth")}
+    for name in ("source", "images", "reference"):
+        if given[name]:
+            arguments[name] = os.fspath(given[name])
+    if given["annotations"]:
+        arguments["annotations"] = dict(given["annotations"])
+    return {**arguments, **lists, "ignore": list(_numbers(ignore))}
 
 
 def _sources(*given: str | Path | None) -> tuple[str, ...]:
@@ -252,7 +255,12 @@ def _without_empty(study: Study) -> Study:
     if not kept:
         message = f"found nothing by {', '.join(study.raters)} in these cases, expected some masks"
         raise RatersError(message, kind="empty")
-    has, was = ("has", "was") if left == 1 else ("have", "were")
+    if left == 1:
+        has = "has"
+        was = "was"
+    else:
+        has = "have"
+        was = "were"
     note = f"{many(left, 'case')} {has} nothing by these raters and {was} left out"
     return replace(study.take(np.array(kept, np.intp)), notes=(*study.notes, note))
 

@@ -90,8 +90,10 @@ def find_classes(backend: FilesBackend) -> Classes:
             except RatersError as error:
                 failures.append(error)
     fatal = next((e for e in failures if e.kind == "class-names"), None)
-    if fatal is not None or (failures and not read):
-        raise fatal or next((e for e in failures if e.kind == "grey"), failures[0])
+    if fatal is not None:
+        raise fatal
+    if failures and not read:
+        raise next((e for e in failures if e.kind == "grey"), failures[0])
     return backend.classes_of(found, names)
 
 

@@ -89,7 +89,7 @@ class Names:
             self._number()
 
     def _number(self) -> None:
-        """Return numbers to the texts that wait, and new ones to the cells that have some."""
+        """Give numbers to the texts that wait, and new ones to the cells that have some."""
         if not self._waiting_bytes:
             return
         cells, names = _numbered(pa.chunked_array([*self._waiting, self._names], pa.string()))
@@ -313,9 +313,12 @@ def _label_values(
             kind="value",
         )
     texts = {k: text for k, text in enumerate(label.names) if not rules.is_missing(text)}
-    numbers = {
-        k: found for k, text in texts.items() if (found := table_files.number(text)) is not None
-    }
+    numbers = {}
+    for position, text in texts.items():
+        decimal = table_files.number(text)
+        if decimal is not None:
+            numbers[position] = decimal
+
     renumbered = np.full(len(label.names), -1, dtype=np.int16)
     if len(numbers) < len(texts):
         positions = list(texts)

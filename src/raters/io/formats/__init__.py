@@ -57,7 +57,8 @@ def format_of(path: str | Path) -> Format:
         >>> format_of("a.nii.gz").name
         'NIfTI'
     """
-    if suffix := suffix_of(path):
+    suffix = suffix_of(path)
+    if suffix:
         return BY_SUFFIX[suffix]
     path = Path(path)
     if path.is_dir():
@@ -209,7 +210,7 @@ def image_suffix(array: Array, affine: ArrayLike | None) -> str:
         np.dtype(np.uint8): (1, 3),
         np.dtype(np.uint16): (1,),
     }
-    fits = array.ndim == 3 and array.size and len(array) in kinds.get(array.dtype, ())
+    fits = array.ndim == 3 and array.size > 0 and len(array) in kinds.get(array.dtype, ())
     return ".png" if fits else ".npy"
 
 
@@ -231,7 +232,7 @@ def label_suffix(array: Array, affine: ArrayLike | None) -> str:
     array = np.asarray(array)
     if affine is not None:
         return _suffix_with(array.shape, 1, affine)
-    fits = array.ndim == 2 and array.size and array.min() >= 0 and array.max() <= 0xFFFF
+    fits = array.ndim == 2 and array.size > 0 and array.min() >= 0 and array.max() <= 0xFFFF
     return ".png" if fits else ".npy"
 
 

@@ -326,7 +326,8 @@ def _transparent(pixels: Pixels) -> int:
 
 
 def _check_opaque(pixels: Pixels) -> None:
-    if count := _transparent(pixels):
+    count = _transparent(pixels)
+    if count:
         message = f"found {count:,} transparent pixels, expected an opaque mask"
         raise RatersError(message, kind="transparent")
 

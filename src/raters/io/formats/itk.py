@@ -134,7 +134,12 @@ def header_of(reader: Any) -> Header:  # noqa: ANN401
     if len(size) == 4 and components > 1 and size[3] > 1:
         message = f"found shape {size} with {components} components, expected one of both"
         raise base.unreadable(message)
-    channels = components if components > 1 else (size[3] if len(size) == 4 else None)
+    channels: int | None = None
+    if components > 1:
+        channels = components
+    elif len(size) == 4:
+        channels = size[3]
+
     space = size[:3] if dims == 3 else size[::-1]
     fields = {key: reader.GetMetaData(key) for key in reader.GetMetaDataKeys()}
     affine = _exact_affine(fields.get(_AFFINE, ""), affine)
@@ -165,7 +170,8 @@ def _slicer_names(fields: dict[str, str]) -> dict[int, str]:
     """Names of segments in a `.seg.nrrd` of 3D Slicer."""
     names = {}
     for key, value in fields.items():
-        if (match := re.fullmatch(r"(Segment\d+_)LabelValue", key)) and value.isdigit():
+        match = re.fullmatch(r"(Segment\d+_)LabelValue", key)
+        if match and value.isdigit():
             names[int(value)] = fields.get(f"{match[1]}Name", value)
     return {0: "background", **names} if names else {}
 
@@ -207,7 +213,12 @@ def _stored(path: Path) -> _Stored:
     if is_meta:
         text = fields.get("binarydata", "true").lower() == "false"
         zipped = fields.get("compresseddata", "").lower() == "true"
-        encoding = "gzip" if zipped else "ascii" if text else "raw"
+        if zipped:
+            encoding = "gzip"
+        elif text:
+            encoding = "ascii"
+        else:
+            encoding = "raw"
     name = fields.get("elementdatafile" if is_meta else "datafile", "LOCAL")
     if name.upper() == "LOCAL":
         return _Stored(path, end, encoding, is_meta)

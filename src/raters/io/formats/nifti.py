@@ -103,7 +103,13 @@ def _layout(path: Path, file: BinaryIO) -> _Layout:
     else:
         base.check_claim(path, shape, dtype.itemsize * 8, stored=stored - offset, factor=base.RAW)
     slope, inter = header.get_slope_inter()
-    slope, inter = (1.0, 0.0) if slope is None else (float(slope), float(inter or 0.0))
+    if slope is None:
+        slope = 1.0
+        inter = 0.0
+    else:
+        slope = float(slope)
+        inter = float(inter or 0.0)
+
     space, channels = _axes(shape, dtype)
     affine = np.asarray(header.get_best_affine(), dtype=np.float64)
     affine = geometry.plane(affine) if len(space) == 2 else affine

@@ -129,8 +129,16 @@ _CHANNELS = {"1": None, "L": None, "I": None, "I;16": None, "LA": 2, "RGBA": 4}
 def probe(path: Path) -> Header:
     """The header of a picture; alpha counts as a channel, though it is dropped if opaque."""
     with _open(path) as picture:
-        depth, samples = png_header(path)[2:4] if picture.format == "PNG" else (8, 3)
-        dtype = np.dtype(np.uint16 if depth == 16 else bool if picture.mode == "1" else np.uint8)
+        depth = 8
+        samples = 3
+        if picture.format == "PNG":
+            depth, samples = png_header(path)[2:4]
+        dtype: np.dtype[Any] = np.dtype(np.uint8)
+        if depth == 16:
+            dtype = np.dtype(np.uint16)
+        elif picture.mode == "1":
+            dtype = np.dtype(bool)
+
         channels = _CHANNELS.get(picture.mode, 3)
         if depth == 16:
             channels = samples if samples > 1 else None
@@ -194,7 +202,11 @@ def _open(path: Path) -> Iterator[ImageFile]:
     Image.preinit()
     with open(path, "rb") as file:
         start = file.read(16)
-        kinds = [k for k in _KINDS if (accepts := Image.OPEN[k][1]) and accepts(start)]
+        kinds = []
+        for kind in _KINDS:
+            accepts = Image.OPEN[kind][1]
+            if accepts and accepts(start):
+                kinds.append(kind)
         if not kinds:
             kind = path.suffix[1:].upper()
             raise base.unreadable(f"not a {kind} file: its first bytes are {start[:8]!r}")
@@ -215,8 +227,10 @@ def _check(path: Path, picture: ImageFile) -> None:
         bits = depth * samples
     base.check_claim(path, shape, bits, factor=_FACTORS[kind])
     # MPO is a JPEG with previews, which are no frames.
-    if kind != "MPO" and (frames := getattr(picture, "n_frames", 1)) > 1:
-        raise base.unreadable(f"found {frames} frames, expected a single one")
+    if kind != "MPO":
+        frames = getattr(picture, "n_frames", 1)
+        if frames > 1:
+            raise base.unreadable(f"found {frames} frames, expected a single one")
 
 
 def _read(path: Path, *, lossless: bool = False) -> base.Pixels:

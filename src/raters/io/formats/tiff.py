@@ -40,7 +40,8 @@ def probe(path: Path) -> Header:
         shape = tuple(series.shape[i] for i in order)
         channels = shape[-1] if axes[-1] in "SC" else None
         space = shape if channels is None else shape[:-1]
-        if (palette := _palette(series)) is not None and not base.is_grey(palette):
+        palette = _palette(series)
+        if palette is not None and not base.is_grey(palette):
             channels = 3
         return Header(space, series.dtype.newbyteorder("="), channels=channels)
 
@@ -153,7 +154,8 @@ def _check_segments(path: Path, series: TiffPageSeries) -> None:
     pages: list[Any] = [page for page in series.pages if page is not None]
     for page in pages:
         ends = (a + b for a, b in zip(page.dataoffsets, page.databytecounts, strict=True))
-        if (end := max(ends, default=0)) > size:
+        end = max(ends, default=0)
+        if end > size:
             raise base.unreadable(f"truncated: pixels end at byte {end:,}, file has {size:,}")
 
 

@@ -366,7 +366,11 @@ def trend_of(history: Sequence[Row], stopped: bool) -> Row | None:
     trend = "settled" if len(values) >= 3 else ""
     if trend and loss and loss[-1] > min(loss) + _RISE * (max(loss) - min(loss)):
         trend = "overfit"
-    trend = "stopped" if stopped else "still" if still_falling(values) else trend
+    if stopped:
+        trend = "stopped"
+    elif still_falling(values):
+        trend = "still"
+
     ends = {"best": min(loss, default=None), "end": loss[-1] if loss else None}
     return {"trend": trend, "name": name, "way": way, **ends} if trend else None
 

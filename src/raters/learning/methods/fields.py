@@ -109,7 +109,10 @@ def parsed(name: str, info: FieldInfo, value: Any) -> Any:  # noqa: ANN401
     """
     kinds = _alternatives(info.annotation)
     lists = [kind for kind in kinds if get_origin(kind) is tuple]
-    words = [w for kind in kinds if get_origin(kind) is Literal for w in get_args(kind)]
+    words: list[Any] = []
+    for kind in kinds:
+        if get_origin(kind) is Literal:
+            words += get_args(kind)
     if not isinstance(value, str) or not lists or value in words:
         return value
     parts = tuple(part.strip() for part in value.split(",") if part.strip())

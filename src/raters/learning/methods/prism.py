@@ -182,7 +182,8 @@ class Prism(OfLabelled):
                 truth = torch.where(settled, before, truth)
                 change = (truth - before).abs().mean((1, 2, 3), keepdim=True)
                 settled = settled | (change < self.options.tolerance)
-            yield Recurrence(truth, raters := self._diverge(truth))
+            raters = self._diverge(truth)
+            yield Recurrence(truth, raters)
             if settled.all():
                 return
             confidence = raters.confidence

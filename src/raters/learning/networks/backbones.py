@@ -246,7 +246,12 @@ class ResNet(Backbone):
         block = partial(kind, spatial_dims=spatial_dims, norm=monai_norm(norm, width))
         convolve = partial(convolution, spatial_dims, bias=False)
         normed = partial(normalisation, norm, spatial_dims=spatial_dims)
-        kernel, stride = (7, 2) if coarse else (3, 1)
+        if coarse:
+            kernel = 7
+            stride = 2
+        else:
+            kernel = 3
+            stride = 1
         first = convolve(channels, width, kernel, stride=stride, padding=kernel // 2)
         pool = [getattr(nn, f"MaxPool{spatial_dims}d")(3, 2, 1)] if coarse else []
         self.first = nn.Sequential(first, normed(width), nn.ReLU(inplace=True), *pool)

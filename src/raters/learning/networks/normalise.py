@@ -136,7 +136,8 @@ def fit_normalisation(
     one_of(MODES, mode, "the normalisation")
     if not len(study):
         raise RatersError("found no cases, expected some to train on")
-    first = first or study[0].needed_image()
+    if first is None:
+        first = study[0].needed_image()
     if mode == "auto":
         mode = "study" if first.array.ndim == 1 or first.array.dtype.itemsize == 1 else "case"
     if mode != "study":

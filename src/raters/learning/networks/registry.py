@@ -345,7 +345,12 @@ def choose_network(
     if kind == "segmentation":
         if not shape:
             raise network_error("found feature vectors, expected images to segment")
-        table, most = (_LEVELS_3D, 4) if len(shape) == 3 else (_LEVELS_2D, 5)
+        if len(shape) == 3:
+            table: tuple[tuple[int, int], ...] = _LEVELS_3D
+            most = 4
+        else:
+            table = _LEVELS_2D
+            most = 5
         levels = next((levels for below, levels in table if min(shape) < below), most)
         return NetworkOptions("unet", width=16, depth=levels)
     if not shape:

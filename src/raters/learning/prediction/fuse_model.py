@@ -109,7 +109,12 @@ def _refuse_other_drawings(study: Study, model: Model) -> None:
             continue
         says = "labels that say what a pixel is"
         excludes = "negative drawings"
-        found, expected = (says, excludes) if rater in known else (excludes, says)
+        if rater in known:
+            found = says
+            expected = excludes
+        else:
+            found = excludes
+            expected = says
         raise RatersError(
             f"found {found} by {rater!r}, expected {expected} as in the model (--annotation says "
             "what the labels of a rater mean)",

@@ -72,9 +72,11 @@ def _opened(source: str, config: ModelConfig) -> Study:
         return _of_study(path, config)
     if path.suffix.lower() == ".csv":
         return _features(path, config) if config.spatial_dims == 0 else _manifest(path, config)
-    if path.suffix.lower() == ".npy" and (found := _rows(path, config)) is not None:
-        # No bare numbers: they would be taken for tasks of these names, which may be others.
-        return _of_arrays(found, [f"row{k}" for k in range(len(found))], config)
+    if path.suffix.lower() == ".npy":
+        rows = _rows(path, config)
+        if rows is not None:
+            # No bare numbers: they would be taken for tasks of these names, which may be others.
+            return _of_arrays(rows, [f"row{k}" for k in range(len(rows))], config)
     return _of_files(path, config)
 
 

@@ -110,8 +110,10 @@ def same_confusion(model: Model) -> Floats:
     """Return matrices that are the same everywhere, `(raters, L, L, *ones)`."""
     model.refuse_unanswered(Asked(confusion=True))
     config = model.config  # a network of the user's own may take one size only
-    own = config.image_size and (config.patch_size or config.image_size)
-    space = own or (1,) * config.spatial_dims
+    if config.image_size:
+        space = config.patch_size or config.image_size
+    else:
+        space = (1,) * config.spatial_dims
     small = torch.zeros(1, config.channels, *space, device=model.device)
     with torch.inference_mode():
         return _numpy("confusion", model.method.confusion(small)[0], model)

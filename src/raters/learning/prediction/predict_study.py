@@ -102,7 +102,8 @@ def predict_study(
             write_tables(model, list(study.index.ids), folder, outputs, journal)
             journal.close()
     result.notes += notes
-    if outputs.raters and (why := model.method.untied):
+    if outputs.raters and model.method.untied:
+        why = model.method.untied
         result.notes.append(f"what is written as a rater may be nobody's: {why}")
     return result
 

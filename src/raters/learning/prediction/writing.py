@@ -241,12 +241,13 @@ def _write_matrices(model: Model, matrices: Array, path: Path, sides: tuple[str,
     """Write matrices `(raters, L, L)` without those that are not known."""
     names = [c.name for c in model.config.classes]
     each = matrices.reshape(-1, len(names), len(names))
-    rows: list[Row] = [
-        {"rater": rater, sides[0]: names[a], sides[1]: names[b], "p": float(matrix[a, b])}
-        for rater, matrix in zip(model.config.raters, each, strict=True)
-        if np.isfinite(matrix).all()
-        for a, b in product(range(len(names)), repeat=2)
-    ]
+    rows: list[Row] = []
+    for rater, matrix in zip(model.config.raters, each, strict=True):
+        if not np.isfinite(matrix).all():
+            continue
+        for a, b in product(range(len(names)), repeat=2):
+            classes = {sides[0]: names[a], sides[1]: names[b]}
+            rows.append({"rater": rater, **classes, "p": float(matrix[a, b])})
     write_csv(path, rows)
 
 

@@ -212,7 +212,7 @@ class CaseDataset(Dataset[Item]):
         return [self._position(k) for k in range(len(self))]
 
     def set_epoch(self, epoch: int) -> None:
-        """Return which epoch comes: it decides about patches and augmentation."""
+        """Set the epoch that comes: it decides about patches and augmentation."""
         self.epoch = epoch
 
     def __len__(self) -> int:

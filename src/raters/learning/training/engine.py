@@ -330,9 +330,10 @@ class Learner(lightning.LightningModule):
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """Add what Lightning does not know of."""
+        score = None if self.best.score is None else list(self.best.score)
         checkpoint["raters"] = {
             "history": self.history,
-            "best": {**vars(self.best), "score": self.best.score and list(self.best.score)},
+            "best": {**vars(self.best), "score": score},
             "stopped": self.stopped,
             "method": self.method.training_state(),
         }

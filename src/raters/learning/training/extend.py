@@ -81,7 +81,8 @@ def _extended(
     model: Model, study: Study, progress: Progress, options: Mapping[str, Any]
 ) -> tuple[Model, list[Split]]:
     """Return the longer model, and what each case of the study was used for."""
-    if reason := model.method.not_extended:
+    reason = model.method.not_extended
+    if reason:
         name = model.config.method
         raise RatersError(f"found a model of {name}, which cannot be extended: {reason}")
     training = _training(model.config.training, options)

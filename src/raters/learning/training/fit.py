@@ -108,7 +108,8 @@ def fit(
             Inputs.of(study).refuse(path, RUN_FILES)
         earlier = earlier_run(path, resume or not writer) if path else None
         if earlier is None or path is None:
-            checked = checked or checked_options(method or DEFAULT_METHOD, options)
+            if checked is None:
+                checked = checked_options(method or DEFAULT_METHOD, options)
             planned = plan_training(study, checked)
         else:
             planned = plan_again(study, method, options, earlier, path)
@@ -142,7 +143,13 @@ def _cuts(model: Model, planned: Planned, progress: Progress) -> Cuts | None:
     if planned.config.kind != "segmentation" or not planned.config.training.writes:
         return None
     kept = len(planned.parts.held_out)
-    part, on = (planned.held_out, "held-out") if kept else (planned.train, "train")
+    if kept:
+        part = planned.held_out
+        on = "held-out"
+    else:
+        part = planned.train
+        on = "train"
+
     # The package `prediction` builds on this one.
     from raters.learning.prediction.find_cuts import find_cuts
 

@@ -156,7 +156,7 @@ class EpochSampler(Sampler[list[int | None]]):
         self.epoch = 0
 
     def set_epoch(self, epoch: int) -> None:
-        """Return which epoch comes."""
+        """Set the epoch that comes."""
         self.epoch = epoch
 
     def __len__(self) -> int:

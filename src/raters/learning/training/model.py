@@ -351,7 +351,8 @@ class Model:
         write_config(path, self.config)
         if self.cuts:
             write_cuts(path, self.cuts, self.config.classes_of_study())
-        if weights := self.rater_weights:
+        weights = self.rater_weights
+        if weights:
             write_csv(path / RATER_WEIGHTS, rows_of_weights(weights))
         if self.history:
             state = {"finished": True, "stopped_early": len(self.history) < epochs}

@@ -178,7 +178,9 @@ def flip(image: NDArray[np.float32], maps: Maps, rng: np.random.Generator) -> Au
     space = image.shape[1:]
     backwards = rng.random(len(space)) < 0.5
     square = len(space) > 1 and space[0] == space[1]
-    turn = square and rng.random() < 0.5
+    turn = False
+    if square:
+        turn = rng.random() < 0.5
     # From behind, as maps may or may not have an axis in front.
     steps: tuple[Any, ...] = (..., *(slice(None, None, -1 if b else 1) for b in backwards))
 

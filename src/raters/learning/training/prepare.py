@@ -203,11 +203,14 @@ def _completed(
         if entry.raters and not one_class:
             survey(train).refuse_one_class()
     first = vars(survey(train)).pop("first_image")  # it is not needed for longer
-    normalisation = normalisation or fit_normalisation(train, training.normalise, first).to_dict()
+    if not normalisation:
+        normalisation = fit_normalisation(train, training.normalise, first).to_dict()
     # After the pass over all cases that normalising took: a rater without labels is none, and where
     # there is nobody at all, that is said elsewhere.
     unlabelled = survey(train).without_labels()
-    labelled = len(study.raters) - len(unlabelled) or len(study.raters)
+    labelled = len(study.raters) - len(unlabelled)
+    if labelled == 0:
+        labelled = len(study.raters)
     entry.refuse_study(method, study.kind, labelled)
     patch = _patch(training, study, space)
     settled = _in_epochs(options, training.epochs, train)

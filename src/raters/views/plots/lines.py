@@ -89,12 +89,11 @@ def curves(
 
 def _numbers(rows: list[Row]) -> list[str]:
     """Return the columns with numbers, the well-known ones first."""
-    found = dict.fromkeys(
-        name
-        for row in rows
-        for name, value in row.items()
-        if name not in _NOT_DRAWN and np.isfinite(_number(value))
-    )
+    found: dict[str, None] = {}
+    for row in rows:
+        for name, value in row.items():
+            if name not in _NOT_DRAWN and np.isfinite(_number(value)):
+                found[name] = None
     return [name for name in _TITLES if name in found] + [n for n in found if n not in _TITLES]
 
 

@@ -175,7 +175,13 @@ def _draw(
     high = 1.0
     if not _shares(pairs):
         high = float(np.nanmax(pairs))
-    small = style.MEDIUM if size <= 6 else style.SMALL if size <= 12 else 5.5
+    if size <= 6:
+        small = style.MEDIUM
+    elif size <= 12:
+        small = style.SMALL
+    else:
+        small = 5.5
+
     image = None
     for k in range(count * beside):
         panel = style.plain_axes(figure.add_axes(layout.place(k)), theme)

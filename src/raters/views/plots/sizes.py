@@ -212,7 +212,10 @@ def bias(
     if not counts.seen.any():
         raise RatersError("found no border of a consensus, expected some foreground to compare")
     names = style.names_of(raters, len(shares))
-    figure = style.new_figure(5.0, 3.4 + 0.12 * (len(names) > 8) * len(names) / 3)
+    height = 3.4
+    if len(names) > 8:
+        height += 0.12 * len(names) / 3
+    figure = style.new_figure(5.0, height)
     where = f"inside  ←  distance to the border of the consensus ({unit})  →  outside"
     axes = style.plain_axes(figure.subplots(), theme, x=where, y="share called foreground")
     low = float(counts.edges[0])

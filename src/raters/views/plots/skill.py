@@ -97,7 +97,10 @@ def skill_scatter(
     if x.shape != y.shape or not x.size:
         raise RatersError(f"found {y.size} estimated and {x.size} true skills, expected the same")
     names = style.names_of(raters, len(x))
-    figure = style.new_figure(3.8, 3.8 + 0.25 * (raters is not None and len(x) <= 12))
+    height = 3.8
+    if raters is not None and len(x) <= 12:
+        height += 0.25
+    figure = style.new_figure(3.8, height)
     error = float(np.nanmean(np.abs(x - y))) if np.isfinite(x - y).any() else math.nan
     title = f"mean difference {error:.3f}"
     what = "mean of the diagonal"

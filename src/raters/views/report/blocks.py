@@ -158,7 +158,9 @@ class Matrix:
 
     def shade(self, value: float) -> int:
         """Spread shades over the values that there are, so that small differences are seen."""
-        known = [value for row in self.values for value in row if value is not None]
+        known: list[float] = []
+        for row in self.values:
+            known += [cell for cell in row if cell is not None]
         return round(6 + 50 * (value - min(known)) / max(max(known) - min(known), 0.1))
 
 
@@ -228,7 +230,8 @@ def table(
         columns: Columns in place of those that are there; without either, all are shown.
         values: What caption and headings are made of. Columns without any value are left out.
     """
-    if columns is None and (named := texts().get(key, {}).get("columns")):
+    named = texts().get(key, {}).get("columns") if columns is None else None
+    if named:
         both = [[plain(filled_in(text, **values)) for text in pair] for pair in named.items()]
         heads = dict(both)
         seen = rows if shown is None else shown

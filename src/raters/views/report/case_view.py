@@ -112,7 +112,9 @@ def viewer_case(
     centre = (start - low, *(n // step for n in _centre(stack[:, start], len(classes))))
     shape = (high - low, *(-(-n // step) for n in stack.shape[2:]))
     steps = (1, step, step)
-    spacing = (1.0,) * flat + case.geometry.spacing
+    spacing = case.geometry.spacing
+    if flat:
+        spacing = (1.0, *spacing)
     along = zip(stack.shape[1:], (low, 0, 0), steps, view.flipped, strict=True)
     numbers = [(n - 1 - first, -by) if back else (first, by) for n, first, by, back in along]
     return viewer.ViewerCase(
@@ -195,7 +197,11 @@ def _fit(drawers: Sequence[_Draw], marked: Flags, start: int, budget: int) -> tu
     """Return the first slice, one past the last, and the longest side that fit the budget."""
     length = len(marked)
     sides = _SIDES[2 if length == 1 else 3]
-    first, last = np.flatnonzero(marked)[[0, -1]].tolist() if marked.any() else (start, start)
+    if marked.any():
+        first, last = np.flatnonzero(marked)[[0, -1]].tolist()
+    else:
+        first = start
+        last = start
     few = (max(0, first - _AROUND), min(length, last + 1 + _AROUND))
     tries = [(0, length, side) for side in sides if side >= _LEAST_WHOLE]
     tries += [(*few, side) for side in sides]
@@ -237,7 +243,13 @@ def _tones(
     Most of the 256 codes are for the usual window, a few for what is darker and brighter.
     """
     known = stack[np.isfinite(stack)]
-    lowest, highest = (float(known.min()), float(known.max())) if known.size else (0.0, 1.0)
+    if known.size:
+        lowest = float(known.min())
+        highest = float(known.max())
+    else:
+        lowest = 0.0
+        highest = 1.0
+
     low, high = window
     middle = (low + high) / 2
     windows = {"automatic": window, "all values": (lowest, highest)}

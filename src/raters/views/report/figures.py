@@ -90,12 +90,10 @@ def _saved(figure: Figure) -> str:
 @contextmanager
 def _rasterized(figure: Figure) -> Iterator[None]:
     """Draw the marks of all axes as pictures for a while."""
-    marks: list[Artist] = [
-        mark
-        for axes in figure.axes
-        for mark in (*axes.collections, *axes.lines, *axes.patches, *axes.images)
-        if not mark.get_rasterized()
-    ]
+    marks: list[Artist] = []
+    for axes in figure.axes:
+        artists = (*axes.collections, *axes.lines, *axes.patches, *axes.images)
+        marks += [mark for mark in artists if not mark.get_rasterized()]
     for mark in marks:
         mark.set_rasterized(True)
     try:

@@ -140,7 +140,10 @@ class _Fused:
     def findings(self) -> list[str]:
         kind = self.found.two
         method = self.files.method
-        one, other = self.study.raters[:2] if self.two else ("", "")
+        one = ""
+        other = ""
+        if self.two:
+            one, other = self.study.raters[:2]
         borders = list(self.shown.borders.values())
         border = ""
         if borders and not (self.two and kind):

@@ -203,7 +203,8 @@ def fused_report(files: FusionFiles, study: Study, notes: Sequence[str]) -> Repo
     right = agreement_findings.accuracies(study, consensus if reference is None else reference)
     told = [{"rater": name, **own} for name, own in zip(study.raters, right, strict=True)]
     judged = {**agreement_findings.troubled(told), "known": reference is not None}
-    most, least = (changed[0], changed[-1]) if changed else (None, None)
+    most = changed[0] if changed else None
+    least = changed[-1] if changed else None
     short: list[str] = [say("undecided", undecided=undecided, bare=bare, tasks=len(study))]
     names = agreement_findings.with_most(number, study.raters)
     ordered = sorted(names, key=lambda name: -number[name])
@@ -261,7 +262,8 @@ def _agreed(study: Study, consensus: Labels) -> list[Number]:
     about = f"of {many(int(there.sum()), 'label')}"
     equal = np.stack(sums, axis=1)
     numbers = [mean_number("labels equal to the consensus", equal, groups, about)]
-    if (truth := study.reference_labels) is not None:
+    truth = study.reference_labels
+    if truth is not None:
         known = (truth != MISSING) & (consensus != MISSING)
         right = np.stack([known & (consensus == truth), known], axis=1)
         numbers.append(mean_number("consensus equal to the reference", right, groups))

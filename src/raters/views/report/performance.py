@@ -183,7 +183,9 @@ def _measures_said(
     how = "counted"
     if files.rows:
         by_case = bool(rows) and "case" in rows[0]
-        how = ("case" if cases == 1 else "cases") if by_case else ""
+        how = ""
+        if by_case:
+            how = "case" if cases == 1 else "cases"
     of = {"only": classes[1] if len(classes) == 2 else None, "weighted": weighted}
     return say("measures", **of, how=how, method=files.method, several=cases > 1, known=known)
 
@@ -194,7 +196,8 @@ def report_without_study(files: FusionFiles, title: str, why_not: str) -> Report
     blocks: list[Block] = [missing]
     raters = list(dict.fromkeys(str(row["rater"]) for row in files.rows))
     classes = list(dict.fromkeys(str(row["class"]) for row in files.rows))
-    if summary := summary_rows(files.rows):
+    summary = summary_rows(files.rows)
+    if summary:
         drawn = plots.skills(summary, ["sensitivity", "ppv", "specificity"])
         caption = _measures_said(files, files.rows, classes, weighted=False)
         blocks.append(figure("fusion.performance", drawn, caption))

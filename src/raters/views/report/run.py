@@ -241,9 +241,11 @@ def _first(
     ]
     title = text_of("first.cards-prediction", "title", masks=masks)
     matrix = None
-    if masks and (dice := np.array(list(watched.pairs.values()))).size:
-        matrix = matrix_beside(study, dice, "prediction", fits)
-    elif not masks and len(study.raters) > 1:
+    if masks:
+        dice = np.array(list(watched.pairs.values()))
+        if dice.size:
+            matrix = matrix_beside(study, dice, "prediction", fits)
+    elif len(study.raters) > 1:
         matrix = agreement_matrix(study, agree(study))
     return First(numbers, matrix, cards, actions, title)
 
@@ -272,7 +274,8 @@ def _judged(
 
 def _baseline(scores: Evaluation, watched: Watched, masks: bool) -> Number:
     """Return what the vote of the raters, or one rater beside another, scores on these cases."""
-    names, groups = ([], []) if scores.sums is None else (scores.sums.names, scores.sums.groups)
+    names = [] if scores.sums is None else scores.sums.names
+    groups = [] if scores.sums is None else scores.sums.groups
     key = "first.baseline-none"
     sums = None
     if any(np.isfinite(list(watched.vote.values()))):

@@ -70,8 +70,14 @@ def case_section(
         The section, and the first cases as pictures with the prediction.
     """
     shared = model.method.shares_matrix
-    raters = watched.raters[: 1 if shared else 0 if part.anonymous else MOST_RATERS]
-    raters = raters if "as_rater" in model.method.answers else []
+    if "as_rater" not in model.method.answers:
+        raters = []
+    elif shared:
+        raters = watched.raters[:1]
+    elif part.anonymous:
+        raters = []
+    else:
+        raters = watched.raters[:MOST_RATERS]
     whom = {name: "any rater" if shared else name for name in raters}
     free = partial(viewer.free_name, raters=part.raters, more=" (model)")
     truth = free("predicted consensus")
@@ -97,8 +103,8 @@ def case_section(
         varies |= bool(colours)
         if draw and len(cards) < CARDS:
             cards.extend(picture_cards(part, {name: why[name]}, {truth: said.labels}))
-        if draw and colours and not shared:
-            drawn = drawn or _figure(case, part, said, colours)
+        if draw and colours and not shared and not drawn:
+            drawn = _figure(case, part, said, colours)
         layers = {truth: said.labels}
         layers |= {told[r]: most_likely(said.as_rater(r)) for r in said.raters}
         maps: dict[str, Any] = {_UNSURE: said.entropy / np.log2(len(said.truth))}
@@ -184,8 +190,12 @@ def answer_section(part: Study, watched: Watched, shown: int = 12) -> tuple[Sect
     rows = [_row(part, part[name], watched) for name in order[:_MOST_ROWS]]
     key = "run.uncertain_cases"
     several = len(part.classes) > _MOST_CLASSES
-    views = [view for row in rows[:shown] if (view := _pictured(part[row["case"]], row))]
-    pictured = views and len(views) == len(rows[:shown])
+    views = []
+    for row in rows[:shown]:
+        view = _pictured(part[row["case"]], row)
+        if view:
+            views.append(view)
+    pictured = bool(views) and len(views) == len(rows[:shown])
     viewed = ViewerBlock("cases", views, text_of(key, "viewer")) if pictured else None
     first = sorted(rows, key=lambda row: float(row["p"]))[:CARDS]
     notes = [f"{row['predicted']}: {sure_words(row['p'])}" for row in first]

@@ -42,7 +42,8 @@ def rater_section(found: Estimated) -> Section:
     matrices = found.matrices
     true = found.true
     names = list(found.raters)
-    if one := found.anonymous or found.shared:
+    one = found.anonymous or found.shared
+    if one:
         more = [] if found.draws_more is None else (100 * found.draws_more).tolist()
         way = one_way([known(percent) for percent in more])
         blocks: list[Block] = [note("not_ranked", "plain", anonymous=found.anonymous)]

@@ -216,7 +216,9 @@ def training_section(
         return section("run.training", note("no_history"))
     best = int(scores.get("best_epoch", 0))
     warm_up = sum(row.get("phase") == "warm-up" for row in history)
-    drawn = dict.fromkeys(k for row in history for k in row if k not in _NOT_DRAWN)
+    drawn: dict[str, None] = {}
+    for row in history:
+        drawn |= dict.fromkeys(name for name in row if name not in _NOT_DRAWN)
     curves = plots.curves(history, warm_up, best or None, list(drawn))
     shown = figure("run.training_curves", curves, say("curves", warm_up=warm_up, drawn=list(drawn)))
     return section("run.training", *told(history, scores, steps), shown)
@@ -242,16 +244,20 @@ def told(
     said = []
     if any(finite(row.get("loss", 0.0)) is None for row in history):
         said.append(note("no_loss", "warning"))
-    if trend := trend_of(history, bool(scores.get("stopped_early"))):
+    trend = trend_of(history, bool(scores.get("stopped_early")))
+    if trend:
         kind: TextKind = "note" if trend["trend"] in ("still", "overfit") else "plain"
         said.append(note("trend", kind, last=last, **trend))
     if steps is not None and steps * len(history) < _FEW_STEPS:
         said.append(note("few_steps", total=steps * len(history), steps=steps))
     if best:
         said.append(note("kept", "plain", best=best, last=last))
-    if swapped := lost_dominance(history, best):
+    swapped = lost_dominance(history, best)
+    if swapped:
         kind = "note" if swapped["lost"] else "plain"
         kind = kind if swapped["margin"] is None else "warning"
         said.append(note("dominance", kind, **swapped))
     waiting = float(scores.get("waiting", 0.0))
-    return said + [note("waiting", share=waiting)] * (waiting > _MUCH_WAITING)
+    if waiting > _MUCH_WAITING:
+        said.append(note("waiting", share=waiting))
+    return said

@@ -198,7 +198,13 @@ class _Maker:
         One class alone is the same as all. Gold cases are those with references.
         """
         scores = one_rater.class_scores(self.readings, number, own, groups, gold)
-        counts, every = (own.gold_confusion,) * 2 if gold else (own.confusion, self.everybody)
+        if gold:
+            counts = own.gold_confusion
+            every = own.gold_confusion
+        else:
+            counts = own.confusion
+            every = self.everybody
+
         names = self.readings.names
         rows = []
         kept = scores[-1:] if len(names) == 1 else scores
@@ -274,7 +280,12 @@ def _scored(one: one_rater.ClassScore, crowd: bool, low: float) -> dict[str, Any
     middle = float(np.median(others)) if others.size else None
     where = ""
     if middle is not None and score.exists:
-        where = "below" if score.high < middle else "above" if score.low > middle else "like"
+        if score.high < middle:
+            where = "below"
+        elif score.low > middle:
+            where = "above"
+        else:
+            where = "like"
     ends = np.quantile(others, [0.25, 0.75] if crowd else [0, 1]).tolist() if others.size else None
     bar = [at(score.low), at(score.high)] if score.exists else None
     strip = {

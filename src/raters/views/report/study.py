@@ -194,6 +194,7 @@ def _without_pairs(study: Study, title: str, shown: int, notes: Sequence[str]) -
     masks = study.kind == "segmentation"
     blocks = [note("no_pairs", "warning", raters=study.raters), *short_section([], notes).blocks]
     facts: dict[str, dict[str, object]] = {case: {} for case in study.cases if masks}
-    if (viewer := cases_block("study.cases-in-order", study, facts, shown=shown)) is not None:
+    viewer = cases_block("study.cases-in-order", study, facts, shown=shown)
+    if viewer is not None:
         blocks.append(viewer)
     return Report(title, facts_of(study), [Section("Cases" if masks else "Raters", "", blocks)])

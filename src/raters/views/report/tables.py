@@ -46,7 +46,10 @@ def rater_names(tables: Iterable[Sequence[Row]]) -> set[str]:
         >>> sorted(rater_names([[{"rater": "ann"}, {"rater": "all raters"}], [{"against": "run"}]]))
         ['ann']
     """
-    found = {str(row[c]) for rows in tables for row in rows for c in _RATERS if row.get(c)}
+    found: set[str] = set()
+    for rows in tables:
+        for row in rows:
+            found.update(str(row[column]) for column in _RATERS if row.get(column))
     return found - {ALL_RATERS}
 
 
