@@ -27,7 +27,7 @@ from raters.core.wording import first_difference
 from raters.io.paths import naming, read_text, refuse_file
 
 if TYPE_CHECKING:
-    from raters.study.geometry import Geometry
+    from raters.core.geometry import Geometry
     from raters.study.study import Study
 
 LOCK_FILE = ".lock"
