@@ -408,17 +408,15 @@ class TestTorch:
 class TestNames:
     """What is where a reader looks."""
 
-    def test_rooms(self) -> None:
-        assert {"fusion", "report", "scores", "training", "study", "read"} <= set(dir(raters))
+    def test_packages_and_functions(self) -> None:
+        assert {"fusion", "learning", "metrics", "study", "views", "read"} <= set(dir(raters))
         for name in dir(raters):
             assert getattr(raters, name) is not None
 
-    def test_modules_that_are_called(self) -> None:
-        import raters.views.report as module
+    def test_functions_of_the_package(self) -> None:
+        from raters.api import report
         from raters.simulation import simulate
-        from raters.views.report import render, report
 
-        assert module.render is render and raters.views.report.report is report
         study = raters.simulate(
             np.kron(np.eye(2, dtype=int), np.ones((8, 8), int))[None], "good,over"
         )

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from markupsafe import Markup
 
+import raters
 from browser import MISSING as NO_BROWSER
 from browser import browser, visit
 from raters import Study
@@ -111,7 +112,7 @@ const ask = async (name) => {
 
 
 def test_a_case_that_is_not_in_the_file_is_said(tmp_path: Path) -> None:
-    page = report.report(many_cases(30), tmp_path, cases_shown=4).read_text("utf-8")
+    page = raters.report(many_cases(30), tmp_path, cases_shown=4).read_text("utf-8")
     (index,) = re.findall(r'class="index">(.*?)</script>', page, re.S)
     held = {case["id"] for case in json.loads(index)["cases"]}
     name = next(f"case {k}" for k in range(30) if f"case {k}" not in held)
@@ -141,7 +142,7 @@ def test_a_case_that_is_not_in_the_file_is_said(tmp_path: Path) -> None:
 
 
 def test_pages_of_all_cases_say_it_too(tmp_path: Path) -> None:
-    path = report.report(many_cases(9), tmp_path, cases_shown=4, all_cases=True)
+    path = raters.report(many_cases(9), tmp_path, cases_shown=4, all_cases=True)
     (further,) = (tmp_path / "cases").iterdir()
     script = ASK + 'answer.said = await ask("NOPE");'
     for page, said in (

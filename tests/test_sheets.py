@@ -371,7 +371,7 @@ def test_cases_are_links_where_a_report_is_beside(tmp_path: Path) -> None:
         classes=["cat", "dog"],
     )
     for study, name in ((drawn, "c0"), (said, "a b")):
-        folder = raters.views.report.report(study, tmp_path, sheets=True).parent / "sheets"
+        folder = raters.report(study, tmp_path, sheets=True).parent / "sheets"
         page = (folder / "2.html").read_text("utf-8")
         assert "<h1>Rater 2</h1>" in page and "<title>Rater 2" in page
         assert f'<a href="../report.html#case={name.replace(" ", "%20")}">{name}</a>' in page

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from PIL import Image
 
+import raters
 from browser import MISSING as NO_BROWSER
 from browser import Visit, browser, visit
 from makers import quick
@@ -267,7 +268,7 @@ def indices(page: str) -> list[dict[str, Any]]:
 
 def test_the_page_says_what_it_shows(tmp_path: Path) -> None:
     study = many_cases(30)
-    text = report.report(study, tmp_path).read_text("utf-8")
+    text = raters.report(study, tmp_path).read_text("utf-8")
     assert "24 of 30 cases are here; raters report --all-cases writes the rest." in unescape(text)
     assert not (tmp_path / "cases").exists()
     assert len(indices(text)[0]["cases"]) == 24
@@ -276,7 +277,7 @@ def test_the_page_says_what_it_shows(tmp_path: Path) -> None:
 def test_all_cases_are_written_beside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("raters.views.report.page.VIEWERS_BUDGET", 12_000)
     study = many_cases(30)
-    path = report.report(study, tmp_path, cases_shown=4, all_cases=True)
+    path = raters.report(study, tmp_path, cases_shown=4, all_cases=True)
     (index,) = indices(path.read_text("utf-8"))
     assert "the list opens the others" in path.read_text("utf-8")
     pages = sorted((tmp_path / "cases").iterdir())
