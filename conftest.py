@@ -12,6 +12,9 @@ from collections.abc import Generator, Iterator
 import pytest
 import typer.main
 
+from browser import MISSING as NO_BROWSER
+from browser import browser
+
 # Tensors are tiny here, and threads that wait for each other take far longer.
 for _name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(_name, "1")
@@ -36,6 +39,37 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 # These register methods when they are imported; the tests that want them do that.
 collect_ignore = ["tests/toy_methods.py", "tests/wawa.py"]
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the option that makes a browser a must."""
+    parser.addoption(
+        "--require-browser",
+        action="store_true",
+        help="let tests that need a browser fail, and not be skipped, where none is installed",
+    )
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skip a test that needs a browser, before its fixtures open one, where there is none."""
+    if item.get_closest_marker("browser") is None or browser() is not None:
+        return
+
+    if item.config.getoption("require_browser"):
+        pytest.fail(NO_BROWSER, pytrace=False)
+    pytest.skip(NO_BROWSER)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say how many tests were skipped for want of a browser."""
+    skipped = [
+        report
+        for report in terminalreporter.getreports("skipped")
+        if NO_BROWSER in str(report.longrepr)
+    ]
+    if skipped:
+        terminalreporter.write_line(f"{len(skipped)} browser tests were skipped: {NO_BROWSER}")
 
 
 @pytest.hookimpl(wrapper=True)

@@ -10,11 +10,10 @@ import numpy as np
 import pytest
 from markupsafe import Markup
 
-from browser import MISSING as NO_BROWSER
-from browser import browser, visit
+from browser import visit
 from raters import Study, plots, report
 
-pytestmark = pytest.mark.skipif(browser() is None, reason=NO_BROWSER)
+pytestmark = pytest.mark.browser
 
 PRINTED = """
 document.documentElement.style.scrollBehavior = "auto";

@@ -11,8 +11,7 @@ import pytest
 from numpy.typing import NDArray
 
 import raters
-from browser import MISSING as NO_BROWSER
-from browser import browser, visit
+from browser import visit
 from make_models import make_model
 from raters.agreement.answers import class_confusion, pairs_of_tasks, who_said
 from raters.agreement.findings import minorities, minority_facts
@@ -27,7 +26,6 @@ from raters.scores.bootstrap import interval
 from raters.study.study import Study
 
 pytestmark = pytest.mark.usefixtures("small_figures")
-needs_browser = pytest.mark.skipif(browser() is None, reason=NO_BROWSER)
 EVIL = '"><img src=x onerror=alert(1)>'
 Masks = NDArray[np.int16]
 
@@ -275,7 +273,7 @@ def test_cards_say_how_many_classes_they_leave_out(tmp_path: Path) -> None:
     assert lines == [*expected, "and 4 more classes"]
 
 
-@needs_browser
+@pytest.mark.browser
 @pytest.mark.parametrize("width", [1400, 500])
 def test_cards_are_read_in_one_line_and_names_in_full_where_narrow(
     width: int, tmp_path: Path
@@ -381,7 +379,7 @@ def test_only_raters_are_links_to_raters() -> None:
     assert re.findall('<td><a href="([^"]*)">', render(beside_a_run())) == RATER_LINKS
 
 
-@needs_browser
+@pytest.mark.browser
 def test_only_raters_are_links_in_the_browser(tmp_path: Path) -> None:
     """The script makes all rows anew."""
     script = """
@@ -410,7 +408,7 @@ def test_a_case_that_an_action_names_is_in_the_viewer() -> None:
     assert sorted([*shown, *viewer.rest]) == sorted(names)
 
 
-@needs_browser
+@pytest.mark.browser
 def test_raters_in_who_said_what_open(tmp_path: Path) -> None:
     study = classes_of_one_task(tmp_path)
     script = """
@@ -424,7 +422,7 @@ def test_raters_in_who_said_what_open(tmp_path: Path) -> None:
     assert found.answer["links"] == [f"#rater={k}" for k in range(7)]
 
 
-@needs_browser
+@pytest.mark.browser
 def test_links_open_rows_and_nothing_is_cut_off(tmp_path: Path) -> None:
     page = render(make_report(drawn(9, ("ann", EVIL, "far")), cases_shown=2))
     script = """

@@ -22,8 +22,7 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from PIL import Image
 
-from browser import MISSING as NO_BROWSER
-from browser import Visit, browser, visit
+from browser import Visit, visit
 from makers import ODD_NAMES, quick
 from raters import RatersError, Study, plots, report
 from raters.report.figures import LARGE, figure_svg, inline_svg
@@ -33,8 +32,6 @@ from raters.study.classes import MISSING
 EVIL = "<script>alert(1)</script>"
 EVIL_CASE = '"><img src=x onerror=alert(1)>'
 CLOSING = "</script></style></title><!--"
-
-needs_browser = pytest.mark.skipif(browser() is None, reason=NO_BROWSER)
 
 
 class Reader(HTMLParser):
@@ -347,7 +344,7 @@ def used(page: str, tmp_path_factory: pytest.TempPathFactory) -> Visit:
     return visit(page, USE, tmp_path_factory.mktemp("browser"))
 
 
-@needs_browser
+@pytest.mark.browser
 def test_browser_finds_no_fault(used: Visit) -> None:
     assert used.console == []
     assert used.answer["title"] == f"Study {EVIL}"
@@ -355,7 +352,7 @@ def test_browser_finds_no_fault(used: Visit) -> None:
     assert used.answer["images"] == used.answer["acting"] == 0
 
 
-@needs_browser
+@pytest.mark.browser
 def test_browser_tables(used: Visit) -> None:
     got, every = used.answer, rows(450)
     assert got["cases"] == [row["case"] for row in every[:200]]
@@ -373,7 +370,7 @@ def test_browser_tables(used: Visit) -> None:
     assert got["unsearched"] == 200
 
 
-@needs_browser
+@pytest.mark.browser
 def test_browser_shows_cases_with_odd_names(used: Visit) -> None:
     got = used.answer
     assert got["viewers"] == [EVIL_CASE] * 2
@@ -381,7 +378,7 @@ def test_browser_shows_cases_with_odd_names(used: Visit) -> None:
     assert got["classes"] == [CLOSING]
 
 
-@needs_browser
+@pytest.mark.browser
 def test_browser_dark(used: Visit) -> None:
     (light, page_light), (dark, page_dark) = used.answer["light"], used.answer["dark"]
     assert light == page_light
@@ -389,7 +386,7 @@ def test_browser_dark(used: Visit) -> None:
     assert light != dark
 
 
-@needs_browser
+@pytest.mark.browser
 def test_browser_tells_of_errors(page: str, tmp_path: Path) -> None:
     # On a narrow screen, and with a fault: the checks above must be able to fail.
     script = "console.error('a fault'); answer.wide = document.documentElement.scrollWidth;"
