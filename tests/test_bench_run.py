@@ -14,6 +14,7 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 
+import distributed
 import pytest
 
 from bench_makers import TINY, made_spec, write_spec
@@ -121,7 +122,6 @@ class TestNumbers:
 
 @contextmanager
 def cluster() -> Iterator[str]:
-    distributed = pytest.importorskip("distributed")
     here = {
         "n_workers": 1,
         "threads_per_worker": 1,

@@ -13,13 +13,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import dask
+import distributed
 import pytest
 
 from raters.errors import RatersError
 from raters.fusion import cluster
 from raters.fusion.cluster import on_cluster
 
-distributed = pytest.importorskip("distributed")
 pytestmark = pytest.mark.filterwarnings("ignore")
 
 PATIENCE = 300
@@ -68,6 +69,13 @@ def test_an_address_that_is_none(address: str, words: str, monkeypatch: pytest.M
         list(on_cluster(abs, [1], address.format(port=free_port()), failed))
 
 
+def test_without_distributed_its_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "distributed", None)  # as if it were not installed
+    with pytest.raises(RatersError, match=r"pip install 'raters\[dask\]'") as caught:
+        list(on_cluster(abs, [1], "tcp://127.0.0.1:1", failed))
+    assert caught.value.kind == "missing-package"
+
+
 def test_nothing_is_left_of_a_client_that_did_not_connect(monkeypatch: pytest.MonkeyPatch) -> None:
     """It would close itself within the start of the next one, and wait there for ever."""
     from distributed import Client
@@ -99,8 +107,6 @@ def test_no_worker_and_then_no_scheduler(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def test_a_case_that_kills_its_workers_does_not_stop_the_others() -> None:
-    dask = pytest.importorskip("dask")
-
     def work(position: int) -> str:
         if position == 2:
             os._exit(1)

@@ -7,6 +7,7 @@ import random
 import resource
 import shutil
 import signal
+import sys
 import time
 import warnings
 from collections.abc import Callable
@@ -270,6 +271,7 @@ def train_without_room(folder: Path, told: Path) -> None:
     def epoch(self: Record, learner: Learner) -> None:
         original(self, learner)
         if len(learner.history) == 2:
+            sys.dont_write_bytecode = True  # what is cut off could not be imported again
             limit = self.checkpoint.stat().st_size // 2
             resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
 
