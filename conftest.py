@@ -7,6 +7,7 @@ import importlib.metadata
 import os
 import signal
 import sys
+import threading
 from collections.abc import Generator, Iterator
 
 import pytest
@@ -14,6 +15,8 @@ import typer.main
 
 from browser import MISSING as NO_BROWSER
 from browser import browser
+
+PATIENCE = 300  # seconds until something that does not happen is given up
 
 # Tensors are tiny here, and threads that wait for each other take far longer.
 for _name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS"):
@@ -89,6 +92,19 @@ def small_figures() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("raters.report.figures._DPI", 50)
         yield
+
+
+@pytest.fixture
+def patient_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wait long for a Dask cluster that is there: a machine may stall without being at fault."""
+    wait = threading.Event.wait
+
+    def wait_longer(event: threading.Event, timeout: float | None = None) -> bool:
+        # Dask gives a thread of its own 10 seconds to start, which cannot be configured.
+        return wait(event, PATIENCE if timeout == 10 else timeout)
+
+    monkeypatch.setattr(threading.Event, "wait", wait_longer)
+    monkeypatch.setattr("raters.fusion.cluster.ANSWER", PATIENCE)
 
 
 @pytest.fixture(scope="module")

@@ -21,7 +21,7 @@ from raters.errors import RatersError
 from raters.fusion import cluster
 from raters.fusion.cluster import on_cluster
 
-pytestmark = pytest.mark.filterwarnings("ignore")
+pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.usefixtures("patient_cluster")]
 
 PATIENCE = 300
 
@@ -30,10 +30,12 @@ def failed(position: int, error: RatersError) -> str:
     return f"{position}: {error}"
 
 
-def free_port() -> int:
+@pytest.fixture
+def closed_port() -> Iterator[int]:
+    """Hold a port where nobody listens: connections are refused."""
     with socket.socket() as one:
         one.bind(("127.0.0.1", 0))
-        return int(one.getsockname()[1])
+        yield one.getsockname()[1]
 
 
 @contextmanager
@@ -63,10 +65,12 @@ def scheduler(folder: Path) -> Iterator[tuple[subprocess.Popen[bytes], str]]:
         ("tcp://127.0.0.1:{port}", r"no scheduler answers at tcp://127\.0\.0\.1:\d+ within 1 sec"),
     ],
 )
-def test_an_address_that_is_none(address: str, words: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_address_that_is_none(
+    address: str, words: str, closed_port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(cluster, "ANSWER", 1)
     with pytest.raises(RatersError, match=words):
-        list(on_cluster(abs, [1], address.format(port=free_port()), failed))
+        list(on_cluster(abs, [1], address.format(port=closed_port), failed))
 
 
 def test_without_distributed_its_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -76,7 +80,9 @@ def test_without_distributed_its_extra_is_named(monkeypatch: pytest.MonkeyPatch)
     assert caught.value.kind == "missing-package"
 
 
-def test_nothing_is_left_of_a_client_that_did_not_connect(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_is_left_of_a_client_that_did_not_connect(
+    closed_port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """It would close itself within the start of the next one, and wait there for ever."""
     from distributed import Client
 
@@ -84,7 +90,7 @@ def test_nothing_is_left_of_a_client_that_did_not_connect(monkeypatch: pytest.Mo
     gc.disable()
     try:
         with pytest.raises(RatersError) as caught:
-            list(on_cluster(abs, [1], f"tcp://127.0.0.1:{free_port()}", failed))
+            list(on_cluster(abs, [1], f"tcp://127.0.0.1:{closed_port}", failed))
         assert not [one for one in gc.get_objects() if type(one) is Client]
         assert caught.value.__context__ is None
     finally:

@@ -191,6 +191,7 @@ def test_a_list_of_numbers_needs_no_brackets(pattern: str, tmp_path: Path, run: 
 
 
 @pytest.mark.filterwarnings("ignore")
+@pytest.mark.usefixtures("patient_cluster")
 def test_a_cluster_with_a_worker_killed_midway_gives_the_same(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
