@@ -46,4 +46,4 @@ format: setup
 	$(BIN)/ruff format .
 
 clean:
-	rm -rf $(VENV) build dist
+	rm -rf $(VENV) .venv-crowdkit build dist
