@@ -17,14 +17,13 @@ $(STAMP): pyproject.toml constraints.txt
 demo: setup
 	$(BIN)/raters demo
 
-# Some tests start schedulers and trainings that are killed; where the machine stalls for ten seconds
-# these fail for no fault of the code. So a failed test is tried once more, and is named (-rR).
+# With CI=true, tests that need a browser fail where there is none; else they are skipped and counted.
 # Tests often wait for processes, so three run on two cores, a file each, so that what tests of a file
 # share is made once, in the order of names, which has the slow files first; and lint beside them: what
 # it says comes last, and it fails `test` too.
 test: setup
 	@$(MAKE) --no-print-directory lint > $(VENV)/lint.txt 2>&1 & lint=$$!; \
-	$(BIN)/python -m pytest -q -n 3 --dist loadfile --no-loadscope-reorder --reruns 1 -rfER; tests=$$?; \
+	$(BIN)/python -m pytest -q -n 3 --dist loadfile --no-loadscope-reorder -rfE $(if $(CI),--require-browser); tests=$$?; \
 	wait $$lint; linted=$$?; cat $(VENV)/lint.txt; \
 	test $$tests -eq 0 -a $$linted -eq 0
 
@@ -47,4 +46,4 @@ format: setup
 	$(BIN)/ruff format .
 
 clean:
-	rm -rf $(VENV) build dist
+	rm -rf $(VENV) .venv-crowdkit build dist

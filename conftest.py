@@ -7,10 +7,16 @@ import importlib.metadata
 import os
 import signal
 import sys
+import threading
 from collections.abc import Generator, Iterator
 
 import pytest
 import typer.main
+
+from browser import MISSING as NO_BROWSER
+from browser import browser
+
+PATIENCE = 300  # seconds until something that does not happen is given up
 
 # Tensors are tiny here, and threads that wait for each other take far longer.
 for _name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS"):
@@ -38,6 +44,37 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 collect_ignore = ["tests/toy_methods.py", "tests/wawa.py"]
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the option that makes a browser a must."""
+    parser.addoption(
+        "--require-browser",
+        action="store_true",
+        help="let tests that need a browser fail, and not be skipped, where none is installed",
+    )
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skip a test that needs a browser, before its fixtures open one, where there is none."""
+    if item.get_closest_marker("browser") is None or browser() is not None:
+        return
+
+    if item.config.getoption("require_browser"):
+        pytest.fail(NO_BROWSER, pytrace=False)
+    pytest.skip(NO_BROWSER)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say how many tests were skipped for want of a browser."""
+    skipped = [
+        report
+        for report in terminalreporter.getreports("skipped")
+        if NO_BROWSER in str(report.longrepr)
+    ]
+    if skipped:
+        terminalreporter.write_line(f"{len(skipped)} browser tests were skipped: {NO_BROWSER}")
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
     """Look for no garbage among what is imported and collected, then or later: all of it stays."""
@@ -55,6 +92,19 @@ def small_figures() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("raters.views.report.figures._DPI", 50)
         yield
+
+
+@pytest.fixture
+def patient_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wait long for a Dask cluster that is there: a machine may stall without being at fault."""
+    wait = threading.Event.wait
+
+    def wait_longer(event: threading.Event, timeout: float | None = None) -> bool:
+        # Dask gives a thread of its own 10 seconds to start, which cannot be configured.
+        return wait(event, PATIENCE if timeout == 10 else timeout)
+
+    monkeypatch.setattr(threading.Event, "wait", wait_longer)
+    monkeypatch.setattr("raters.fusion.cluster.ANSWER", PATIENCE)
 
 
 @pytest.fixture(scope="module")

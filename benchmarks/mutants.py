@@ -376,19 +376,7 @@ def preload() -> None:
 
 # Compiling takes long, and trainings are too slow to try each mistake on.
 _SLOW = "not torch_compile and not are_found and not train_and and not small_study"
-_QUIET = (
-    "-k",
-    _SLOW,
-    "-q",
-    "-x",
-    "--no-header",
-    "-p",
-    "no:xdist",
-    "-p",
-    "no:rerunfailures",
-    "-p",
-    "no:randomly",
-)
+_QUIET = ("-k", _SLOW, "-q", "-x", "--no-header", "-p", "no:xdist", "-p", "no:randomly")
 
 
 def run(tests: Sequence[str], mutant: Mutant | None, limit: float) -> tuple[str, float, str]:

@@ -6,6 +6,7 @@ import json
 import re
 import shutil
 import subprocess
+import tempfile
 from base64 import b64encode
 from dataclasses import dataclass
 from hashlib import sha256
@@ -14,7 +15,19 @@ from pathlib import Path
 from typing import Any
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
-MISSING = f"no browser: install one of {', '.join(NAMES)} to run this test"
+MISSING = (
+    f"found no browser, expected one of {', '.join(NAMES)} (on Debian: apt-get install chromium)"
+)
+FLAGS = (
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+)
 
 _WRAPPED = """(async () => {{
   const wait = (ms) => new Promise((done) => setTimeout(done, ms));
@@ -57,8 +70,9 @@ def visit(page: str, script: str, folder: Path, width: int = 1280) -> Visit:
     allowed = page.replace("script-src ", f"script-src 'sha256-{digest}' ", 1)
     copy = folder / "visited.html"
     copy.write_text(allowed.replace("</body>", f"<script>{wrapped}</script></body>"), "utf-8")
-    command = [program, "--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr"]
-    command += [f"--user-data-dir={folder / 'profile'}", f"--window-size={width},900"]
+    profile = tempfile.mkdtemp(prefix="profile-", dir=folder)
+    command = [program, *FLAGS, "--enable-logging=stderr"]
+    command += [f"--user-data-dir={profile}", f"--window-size={width},900"]
     command += ["--virtual-time-budget=20000", "--dump-dom", copy.as_uri()]
     done = subprocess.run(command, capture_output=True, text=True, timeout=180, check=False)
     found = re.search(r'<pre id="test-answer">(.*?)</pre>', done.stdout, re.DOTALL)

@@ -55,7 +55,7 @@ def run_alone(*arguments: object, before: str = "", folder: Path | None = None) 
         [sys.executable, "-c", code, *map(str, arguments)],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=600,
         cwd=folder,
         check=False,
     )
@@ -64,13 +64,18 @@ def run_alone(*arguments: object, before: str = "", folder: Path | None = None) 
 
 @contextmanager
 def limited(size: int) -> Iterator[None]:
-    """Let no file become larger than so many bytes: to a writer it is a full disk."""
+    """Let no file become larger than so many bytes: to a writer it is a full disk.
+
+    Python itself writes no bytecode meanwhile: what is cut off could not be imported again.
+    """
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "dont_write_bytecode", True)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+        try:
+            yield
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
 def fingerprint(*places: Path) -> dict[str, str]:

@@ -333,7 +333,7 @@ def test_a_header_that_claims_a_huge_shape_is_refused_at_once(
     bad.write_bytes(make())
     start = time.process_time()
     found_by_check(run, tmp_path, "unreadable", f"{bad}: ", number)
-    assert time.process_time() - start < 4
+    assert time.process_time() - start < 30  # of the processor; to read it would take days
 
 
 # Values of masks.

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from bench_makers import made_spec, write_result, write_results
-from browser import MISSING, browser, visit
+from browser import visit
 from raters.learning.methods.registry import METHODS
 from raters.views.texts.say import plain, say
 from raters_bench.bench_page import bench_page, first_screen
@@ -198,7 +198,7 @@ def test_the_four_rows_that_the_finding_calls_level_are_called_so() -> None:
     assert re.match(named, best)
 
 
-@pytest.mark.skipif(browser() is None, reason=MISSING)
+@pytest.mark.browser
 @pytest.mark.parametrize("name", ["discs", "gleason2019", "global-cm-figure-5"])
 def test_the_first_screen_is_seen_without_scrolling(name: str, tmp_path: Path) -> None:
     ends = "document.querySelector('.actions').getBoundingClientRect().bottom"

@@ -13,14 +13,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import dask
+import distributed
 import pytest
 
 from raters.core import cluster
 from raters.core.cluster import on_cluster
 from raters.core.errors import RatersError
 
-distributed = pytest.importorskip("distributed")
-pytestmark = pytest.mark.filterwarnings("ignore")
+pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.usefixtures("patient_cluster")]
 
 PATIENCE = 300
 
@@ -29,10 +30,12 @@ def failed(position: int, error: RatersError) -> str:
     return f"{position}: {error}"
 
 
-def free_port() -> int:
+@pytest.fixture
+def closed_port() -> Iterator[int]:
+    """Hold a port where nobody listens: connections are refused."""
     with socket.socket() as one:
         one.bind(("127.0.0.1", 0))
-        return int(one.getsockname()[1])
+        yield one.getsockname()[1]
 
 
 @contextmanager
@@ -62,13 +65,24 @@ def scheduler(folder: Path) -> Iterator[tuple[subprocess.Popen[bytes], str]]:
         ("tcp://127.0.0.1:{port}", r"no scheduler answers at tcp://127\.0\.0\.1:\d+ within 1 sec"),
     ],
 )
-def test_an_address_that_is_none(address: str, words: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_address_that_is_none(
+    address: str, words: str, closed_port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(cluster, "ANSWER", 1)
     with pytest.raises(RatersError, match=words):
-        list(on_cluster(abs, [1], address.format(port=free_port()), failed))
+        list(on_cluster(abs, [1], address.format(port=closed_port), failed))
 
 
-def test_nothing_is_left_of_a_client_that_did_not_connect(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_distributed_its_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "distributed", None)  # as if it were not installed
+    with pytest.raises(RatersError, match=r"pip install 'raters\[dask\]'") as caught:
+        list(on_cluster(abs, [1], "tcp://127.0.0.1:1", failed))
+    assert caught.value.kind == "missing-package"
+
+
+def test_nothing_is_left_of_a_client_that_did_not_connect(
+    closed_port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """It would close itself within the start of the next one, and wait there for ever."""
     from distributed import Client
 
@@ -76,7 +90,7 @@ def test_nothing_is_left_of_a_client_that_did_not_connect(monkeypatch: pytest.Mo
     gc.disable()
     try:
         with pytest.raises(RatersError) as caught:
-            list(on_cluster(abs, [1], f"tcp://127.0.0.1:{free_port()}", failed))
+            list(on_cluster(abs, [1], f"tcp://127.0.0.1:{closed_port}", failed))
         assert not [one for one in gc.get_objects() if type(one) is Client]
         assert caught.value.__context__ is None
     finally:
@@ -99,8 +113,6 @@ def test_no_worker_and_then_no_scheduler(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def test_a_case_that_kills_its_workers_does_not_stop_the_others() -> None:
-    dask = pytest.importorskip("dask")
-
     def work(position: int) -> str:
         if position == 2:
             os._exit(1)

@@ -8,12 +8,12 @@ import subprocess
 import sys
 import zipfile
 from collections.abc import Callable
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import nibabel as nib
 import numpy as np
+import onnx
 import pytest
 import torch
 from PIL import Image
@@ -95,7 +95,6 @@ def test_programs_of_all_networks(name: str, spatial_dims: int, width: int, dept
 
 
 def onnx_runs(model: Model, tmp_path: Path) -> Callable[[Tensor], Tensor]:
-    pytest.importorskip("onnxruntime", reason="found no onnxruntime, expected raters[export]")
     truth = truth_of(model)
     path = tmp_path / "model.onnx"
     path.write_bytes(proto_of(program_of(truth), truth).SerializeToString())
@@ -193,7 +192,6 @@ def cli(
 def test_the_command_writes_onnx_with_all_that_users_need(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    onnx = pytest.importorskip("onnx", reason="found no onnx, expected raters[export]")
     model = model_of("cnn")
     folder = model.save(tmp_path / "run")
     path = tmp_path / "model.onnx"
@@ -358,8 +356,6 @@ CLASSIFIED = [(RNG.random((12, 9)) ** (k + 1) * 255).astype(np.uint8) for k in r
 @pytest.fixture(scope="module")
 def bundles(tmp_path_factory: pytest.TempPathFactory) -> Bundles:
     """Run three bundles as `python -m monai.bundle run` does, in a Python of their own."""
-    if find_spec("ignite") is None:
-        pytest.skip("found no pytorch-ignite, expected it: MONAI runs bundles with it")
     classes = [{"name": n, "value": v} for n, v in zip("abc", (0, 90, 255), strict=True)]
     how = {"mode": "study", "mean": [120.0], "std": [40.0]}
     models = {

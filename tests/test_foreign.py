@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 import SimpleITK as sitk  # noqa: N813
 import torch
+from monai.data import MetaTensor
 
 import raters
 from makers import oblique, square, to_itk
@@ -154,9 +155,8 @@ def test_what_is_not_understood_is_refused() -> None:
 
 
 def test_meta_tensors_keep_their_affine() -> None:
-    monai = pytest.importorskip("monai.data")
     affine = np.diag([0.5, 0.75, 3.0, 1.0])
-    image = monai.MetaTensor(torch.zeros(1, 3, 4, 5), affine=torch.from_numpy(affine))
+    image = MetaTensor(torch.zeros(1, 3, 4, 5), affine=torch.from_numpy(affine))
     np.testing.assert_array_equal(volume_of(image).affine, affine)
     case = raters.Study.from_arrays(images=[image], labels=[VOLUME[np.newaxis]])["0"]
     assert case.geometry.spacing == (0.5, 0.75, 3.0)

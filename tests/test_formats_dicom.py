@@ -7,16 +7,15 @@ import warnings
 from pathlib import Path
 from typing import Any
 
+import highdicom
 import numpy as np
+import pydicom
 import pytest
 import SimpleITK
 
 import raters
 from raters.core.errors import RatersError
 from raters.io import formats
-
-pydicom = pytest.importorskip("pydicom")
-highdicom = pytest.importorskip("highdicom")
 
 SHAPE = (6, 8, 10)  # slices, rows, columns
 VOXELS = np.random.default_rng(0).integers(-1000, 1000, SHAPE).astype(np.int16)

@@ -36,7 +36,7 @@ def refused(file: Path, match: str, kind: str = "unreadable") -> None:
         _, peak = tracemalloc.get_traced_memory()
         tracemalloc.stop()
         assert caught.value.kind == kind and caught.value.file == str(file)
-        assert seconds < 3 and peak < 100e6
+        assert seconds < 30 and peak < 100e6  # of the processor; to read them would take days
 
 
 @pytest.mark.parametrize("suffix", list(formats.BY_SUFFIX))

@@ -8,6 +8,7 @@ import signal
 from pathlib import Path
 from typing import Any
 
+import distributed
 import numpy as np
 import pytest
 
@@ -190,10 +191,10 @@ def test_a_list_of_numbers_needs_no_brackets(pattern: str, tmp_path: Path, run: 
 
 
 @pytest.mark.filterwarnings("ignore")
+@pytest.mark.usefixtures("patient_cluster")
 def test_a_cluster_with_a_worker_killed_midway_gives_the_same(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    distributed = pytest.importorskip("distributed")
     random = np.random.default_rng(0)
     for case in range(12):
         for rater in ("ann", "bob", "cy"):

@@ -14,6 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+import peer_crowdkit
+from peer_crowdkit import Answer, Job
 from raters.core.classes import MISSING
 from raters.core.errors import RatersError
 from raters.fusion._dawid_skene import dawid_skene
@@ -169,21 +171,52 @@ def test_the_anaesthetists_of_1979() -> None:
     assert fused.truth[[6, 34, 37], [0, 1, 2]].round(3).tolist() == [0.981, 0.948, 0.979]
 
 
-@pytest.mark.filterwarnings("ignore")  # crowd-kit's use of pandas
+def sparse_table(seed: int) -> Triplets:
+    """Draw a table with few labels of each rater."""
+    return random_table(seed, tasks=40, raters=30, classes=5)
+
+
+@pytest.fixture(scope="module")
+def crowd_kit(pytestconfig: pytest.Config) -> dict[tuple[str, int, int], Answer]:
+    """Ask crowd-kit once for all; answers by method, iterations (0: it has none) and seed."""
+    jobs = {}
+    for seed in range(3):
+        frame = sparse_table(seed).frame()
+        jobs["MajorityVote", 0, seed] = Job("MajorityVote", frame, {})
+        for name in ("DawidSkene", "OneCoinDawidSkene"):
+            for iterations in (1, 3, 20):
+                options = {"n_iter": iterations, "tol": -math.inf}
+                jobs[name, iterations, seed] = Job(name, frame, options)
+    return dict(zip(jobs, peer_crowdkit.fit(pytestconfig.rootpath, [*jobs.values()]), strict=True))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(3))
+def test_the_vote_equals_crowd_kit(
+    seed: int, crowd_kit: dict[tuple[str, int, int], Answer]
+) -> None:
+    triplets = sparse_table(seed)
+    answered = np.unique(triplets.task)
+    shares = vote_shares(answers_of(triplets, 5))[answered]
+    peer = crowd_kit["MajorityVote", 0, seed]
+    np.testing.assert_allclose(shares, peer.truth(triplets.tasks[answered], 5), atol=1e-12)
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("iterations", [1, 3, 20])
 @pytest.mark.parametrize("name", ["DawidSkene", "OneCoinDawidSkene"])
-def test_equals_crowd_kit(name: str, iterations: int) -> None:
-    aggregation = pytest.importorskip("crowdkit.aggregation")
+def test_equals_crowd_kit(
+    name: str, iterations: int, crowd_kit: dict[tuple[str, int, int], Answer]
+) -> None:
     method = dawid_skene if name == "DawidSkene" else one_coin
     for seed in range(3):
-        triplets = random_table(seed, tasks=40, raters=30, classes=5)  # few labels per rater
-        peer = getattr(aggregation, name)(n_iter=iterations, tol=-np.inf).fit(triplets.frame())
+        triplets = sparse_table(seed)
+        peer = crowd_kit[name, iterations, seed]
         fused = method(triplets, 5, max_iter=iterations, tol=-1)
         there = fused.labels != MISSING
         names = triplets.tasks[there]
-        truth = peer.probas_.loc[names, list(range(5))].to_numpy()
-        np.testing.assert_allclose(fused.truth[there], truth, atol=1e-6)
-        np.testing.assert_array_equal(fused.labels[there], peer.labels_.loc[names])
+        np.testing.assert_allclose(fused.truth[there], peer.truth(names, 5), atol=1e-6)
+        np.testing.assert_array_equal(fused.labels[there], peer.labels.loc[names])
 
 
 @METHODS

@@ -111,7 +111,7 @@ class TestLock:
 
     def test_workers_do_not_keep_the_lock_of_a_killed_process(self, tmp_path: Path) -> None:
         """Data loaders fork: their processes may live on for a while."""
-        fork = "os.fork() or (os.close(1), os.close(2), __import__('time').sleep(60), os._exit(0))"
+        fork = "os.fork() or (os.close(1), os.close(2), __import__('time').sleep(600), os._exit(0))"
         sleeping = fork.replace("os.fork()", "(pid := os.fork())") + "; print(pid, flush=True)"
         with process(HOLD.format(more=sleeping), tmp_path) as other:
             assert other.stdout is not None

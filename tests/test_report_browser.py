@@ -11,12 +11,11 @@ import pytest
 from markupsafe import Markup
 
 import raters
-from browser import MISSING as NO_BROWSER
-from browser import browser, visit
+from browser import visit
 from raters import Study
 from raters.views import plots, report
 
-pytestmark = pytest.mark.skipif(browser() is None, reason=NO_BROWSER)
+pytestmark = pytest.mark.browser
 
 PRINTED = """
 document.documentElement.style.scrollBehavior = "auto";

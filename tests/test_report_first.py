@@ -12,8 +12,7 @@ import pytest
 from numpy.typing import NDArray
 
 import raters
-from browser import MISSING as NO_BROWSER
-from browser import browser, visit
+from browser import visit
 from make_models import make_model
 from raters.api import make_report, title_of
 from raters.assessment.agreement_answers import class_confusion, pairs_of_tasks, who_said
@@ -28,7 +27,6 @@ from raters.views.report.page import render
 from raters.views.texts.say import link, plain, say, together
 
 pytestmark = pytest.mark.usefixtures("small_figures")
-needs_browser = pytest.mark.skipif(browser() is None, reason=NO_BROWSER)
 EVIL = '"><img src=x onerror=alert(1)>'
 Masks = NDArray[np.int16]
 
@@ -278,7 +276,7 @@ def test_cards_say_how_many_classes_they_leave_out(tmp_path: Path) -> None:
     assert lines == [*expected, "and 4 more classes"]
 
 
-@needs_browser
+@pytest.mark.browser
 @pytest.mark.parametrize("width", [1400, 500])
 def test_cards_are_read_in_one_line_and_names_in_full_where_narrow(
     width: int, tmp_path: Path
@@ -384,7 +382,7 @@ def test_only_raters_are_links_to_raters() -> None:
     assert re.findall('<td><a href="([^"]*)">', render(beside_a_run())) == RATER_LINKS
 
 
-@needs_browser
+@pytest.mark.browser
 def test_only_raters_are_links_in_the_browser(tmp_path: Path) -> None:
     """The script makes all rows anew."""
     script = """
@@ -413,7 +411,7 @@ def test_a_case_that_an_action_names_is_in_the_viewer() -> None:
     assert sorted([*shown, *viewer.rest]) == sorted(names)
 
 
-@needs_browser
+@pytest.mark.browser
 def test_raters_in_who_said_what_open(tmp_path: Path) -> None:
     study = classes_of_one_task(tmp_path)
     script = """
@@ -427,7 +425,7 @@ def test_raters_in_who_said_what_open(tmp_path: Path) -> None:
     assert found.answer["links"] == [f"#rater={k}" for k in range(7)]
 
 
-@needs_browser
+@pytest.mark.browser
 def test_links_open_rows_and_nothing_is_cut_off(tmp_path: Path) -> None:
     page = render(make_report(drawn(9, ("ann", EVIL, "far")), cases_shown=2))
     script = """

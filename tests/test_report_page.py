@@ -22,8 +22,7 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from PIL import Image
 
-from browser import MISSING as NO_BROWSER
-from browser import Visit, browser, visit
+from browser import Visit, visit
 from makers import ODD_NAMES, quick
 from raters import RatersError, Study
 from raters.core.classes import MISSING
@@ -34,8 +33,6 @@ from raters.views.report.viewer import Picture
 EVIL = "<script>alert(1)</script>"
 EVIL_CASE = '"><img src=x onerror=alert(1)>'
 CLOSING = "</script></style></title><!--"
-
-needs_browser = pytest.mark.skipif(browser() is None, reason=NO_BROWSER)
 
 
 class Reader(HTMLParser):
@@ -356,7 +353,7 @@ def used(page: str, tmp_path_factory: pytest.TempPathFactory) -> Visit:
     return visit(page, USE, tmp_path_factory.mktemp("browser"))
 
 
-@needs_browser
+@pytest.mark.browser
 def test_browser_finds_no_fault(used: Visit) -> None:
     assert used.console == []
     assert used.answer["title"] == f"Study {EVIL}"
@@ -364,7 +361,7 @@ def test_browser_finds_no_fault(used: Visit) -> None:
     assert used.answer["images"] == used.answer["acting"] == 0
 
 
-@needs_browser
+@pytest.mark.browser
 def test_browser_tables(used: Visit) -> None:
     got = used.answer
     every = rows(450)
@@ -383,7 +380,7 @@ def test_browser_tables(used: Visit) -> None:
     assert got["unsearched"] == 200
 
 
-@needs_browser
+@pytest.mark.browser
 def test_browser_shows_cases_with_odd_names(used: Visit) -> None:
     got = used.answer
     assert got["viewers"] == [EVIL_CASE] * 2
@@ -391,7 +388,7 @@ def test_browser_shows_cases_with_odd_names(used: Visit) -> None:
     assert got["classes"] == [CLOSING]
 
 
-@needs_browser
+@pytest.mark.browser
 def test_browser_dark(used: Visit) -> None:
     light, page_light = used.answer["light"]
     dark, page_dark = used.answer["dark"]
@@ -400,7 +397,7 @@ def test_browser_dark(used: Visit) -> None:
     assert light != dark
 
 
-@needs_browser
+@pytest.mark.browser
 def test_browser_tells_of_errors(page: str, tmp_path: Path) -> None:
     # On a narrow screen, and with a fault: the checks above must be able to fail.
     script = "console.error('a fault'); answer.wide = document.documentElement.scrollWidth;"

@@ -1,12 +1,14 @@
 """Runs that are killed, interrupted, or find no space: resuming gives the very same weights."""
 
 import errno
+import itertools
 import multiprocessing
 import os
 import random
 import resource
 import shutil
 import signal
+import sys
 import time
 import warnings
 from collections.abc import Callable
@@ -33,6 +35,8 @@ processes.set_forkserver_preload(["raters.learning.training.fit", __name__])
 EPOCHS = 8
 FLAT: dict[str, Any] = {"epochs": EPOCHS, "dropout": 0.3, "batch_size": 7, "progress": False}
 CHECKPOINT = "checkpoints/last.ckpt"
+TEMPORARY = Path("checkpoints/.last.ckpt.tmp")
+PATIENCE = 300  # seconds until a process that does nothing is given up
 
 
 def answers(cases: int = 60, features: int = 3) -> Study:
@@ -73,18 +77,76 @@ def started(target: Callable[..., None], *args: Any, **options: Any) -> Any:
     return process
 
 
-def ended(process: Any) -> None:
-    process.join(60)
-    assert process.exitcode == 0
+def ended(process: Any, code: int = 0) -> None:
+    process.join(PATIENCE)
+    found = process.exitcode
+    process.kill()  # one that hangs
+    assert found == code
 
 
-def wait_until(happened: Callable[[], bool], process: Any, pause: float = 0.002) -> bool:
-    """Wait, with a pause of 0 as closely as possible; False if the process ended without it."""
+def wait_until(happened: Callable[[], bool], process: Any) -> bool:
+    """Wait for what a process does; False if it ended without it."""
     while process.is_alive():
         if happened():
             return True
-        time.sleep(pause)
+        time.sleep(0.02)
     return False
+
+
+def kill_this_process() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def train_and_die(folder: Path, at: int) -> None:
+    """Train, and be killed before a step of training or scoring, or before a file takes its place.
+
+    Args:
+        folder: The run.
+        at: The number of that step or file, of all that this process comes to.
+    """
+    number = itertools.count(1)
+
+    def counted(work: Callable[..., Any]) -> Callable[..., Any]:
+        def count_and_work(*words: Any, **options: Any) -> Any:
+            if next(number) == at:
+                kill_this_process()
+            return work(*words, **options)
+
+        return count_and_work
+
+    Learner.training_step = counted(Learner.training_step)  # type: ignore[method-assign]
+    Learner.validation_step = counted(Learner.validation_step)  # type: ignore[method-assign]
+    os.fsync = counted(os.fsync)
+    os.replace = counted(os.replace)
+    train(folder)
+
+
+def train_and_tear(folder: Path, at: int) -> None:
+    """Train, and be killed when half of a checkpoint is written: the first or a later one."""
+    number, fsync = itertools.count(1), os.fsync
+
+    def tear(file: int) -> None:
+        name = Path(f"/proc/self/fd/{file}").readlink().name
+        if name == TEMPORARY.name and next(number) == at:
+            os.ftruncate(file, os.fstat(file).st_size // 2)
+            kill_this_process()
+        fsync(file)
+
+    os.fsync = tear
+    train(folder)
+
+
+def train_and_stand_still(folder: Path) -> None:
+    """Train two epochs, and do nothing more until somebody asks this process to end."""
+    original = Record.epoch
+
+    def epoch(self: Record, learner: Learner) -> None:
+        original(self, learner)
+        while len(learner.history) == 2 and not learner.trainer.received_sigterm:
+            time.sleep(0.02)
+
+    Record.epoch = epoch  # type: ignore[method-assign]
+    train(folder)
 
 
 def timeless(history: list[Row]) -> list[Row]:
@@ -128,22 +190,11 @@ class TestKilled:
     """A process that gets SIGKILL: it can do nothing about it."""
 
     def test_five_kills_change_nothing(self, tmp_path: Path, whole: Path) -> None:
-        """At random points over the whole run; each time another process resumes."""
-        folder = tmp_path / "killed"
-        rng = random.Random(0)
-        epoch = read_scores(whole)["seconds"] / EPOCHS
-        for k in range(5):
-            reached = (k + rng.random()) / 5 * (EPOCHS - 1)
-            process = started(train, folder)
-
-            def far(target: float = reached) -> bool:
-                return bool(read_scores(folder).get("epochs", 0) >= int(target))
-
-            assert wait_until(far, process)
-            time.sleep(reached % 1 * epoch)
-            os.kill(process.pid, signal.SIGKILL)
-            process.join()
-            assert process.exitcode == -signal.SIGKILL
+        """At random points, each in another epoch; each time another process resumes."""
+        folder, rng = tmp_path / "killed", random.Random(0)
+        for _ in range(5):
+            # A process writes 4 files, and an epoch is 14 steps and files: it dies in its second.
+            ended(started(train_and_die, folder, at=rng.randint(19, 32)), -signal.SIGKILL)
             with pytest.raises(RatersError, match="found an unfinished run"):
                 raters.load(folder)
         ended(started(train, folder))
@@ -151,33 +202,25 @@ class TestKilled:
 
     def test_a_polite_end_from_outside_is_no_success(self, tmp_path: Path) -> None:
         """SIGTERM, as queues send it when the time is over."""
-        process = started(train, tmp_path, epochs=100)
+        process = started(train_and_stand_still, tmp_path)
         assert wait_until(lambda: read_scores(tmp_path).get("epochs", 0) > 1, process)
         os.kill(process.pid, signal.SIGTERM)
-        process.join(60)
-        assert process.exitcode == 128 + signal.SIGTERM
+        ended(process, 128 + signal.SIGTERM)
         assert "stopped from outside (SIGTERM)" in (tmp_path / "log.txt").read_text()
         assert read_checkpoint(tmp_path / CHECKPOINT)
 
-    def test_a_kill_while_a_checkpoint_is_written(self, tmp_path: Path) -> None:
-        large = {"width": 700, "depth": 2, "epochs": 3}  # some 12 MB of checkpoint
-        ended(started(train, tmp_path / "whole", **large))
+    def test_a_kill_while_a_checkpoint_is_written(self, tmp_path: Path, whole: Path) -> None:
+        """The first one of a run, and then one that would take the place of another."""
         folder = tmp_path / "killed"
-        torn = 0
-        temporary = folder / "checkpoints" / ".last.ckpt.tmp"
-        for _ in range(2):
-            process = started(train, folder, **large)
-            there = (folder / CHECKPOINT).exists()
-            assert wait_until(temporary.exists, process, pause=0)
-            os.kill(process.pid, signal.SIGKILL)
-            process.join()
-            torn += temporary.exists()
-            if there:
-                assert read_checkpoint(folder / CHECKPOINT)
-        assert torn  # a kill did come while it was written
-        ended(started(train, folder, **large))
-        assert not temporary.exists()
-        assert_same_run(folder, tmp_path / "whole")
+        ended(started(train_and_tear, folder, at=1), -signal.SIGKILL)
+        assert (folder / TEMPORARY).exists()
+        assert not (folder / CHECKPOINT).exists()
+        ended(started(train_and_tear, folder, at=3), -signal.SIGKILL)
+        assert (folder / TEMPORARY).exists()
+        assert len(read_checkpoint(folder / CHECKPOINT)["raters"]["history"]) == 2
+        ended(started(train, folder))
+        assert not (folder / TEMPORARY).exists()
+        assert_same_run(folder, whole)
 
 
 @pytest.mark.parametrize(
@@ -273,6 +316,7 @@ def train_without_room(folder: Path, told: Path) -> None:
     def epoch(self: Record, learner: Learner) -> None:
         original(self, learner)
         if len(learner.history) == 2:
+            sys.dont_write_bytecode = True  # what is cut off could not be imported again
             limit = self.checkpoint.stat().st_size // 2
             resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
 

@@ -234,13 +234,16 @@ def test_what_a_killed_process_left_is_removed(
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     script = (
-        "import tempfile, sys, time; tempfile.tempdir = sys.argv[1]\n"
+        "import tempfile, sys; tempfile.tempdir = sys.argv[1]\n"
         "from raters.learning.training.store import cache_folder\n"
         "with cache_folder() as folder:\n"
-        "    (folder / 'x').write_bytes(b'x'); print(folder, flush=True); time.sleep(100)\n"
+        "    (folder / 'x').write_bytes(b'x'); print(folder, flush=True); sys.stdin.read()\n"
     )
     process = subprocess.Popen(
-        [sys.executable, "-c", script, str(tmp_path)], stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", script, str(tmp_path)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
     )
     try:
         assert process.stdout is not None
@@ -255,9 +258,7 @@ def test_what_a_killed_process_left_is_removed(
             assert own != left
     finally:
         os.kill(process.pid, signal.SIGKILL)
-        process.wait()
-        if process.stdout:
-            process.stdout.close()
+        process.communicate()  # closes its pipes
     assert (left / "x").exists()
     with cache_folder() as own:
         assert not left.exists()

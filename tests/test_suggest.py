@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import raters
@@ -64,6 +64,7 @@ class TestBits:
         unknown = np.stack([right, np.full((2, 2), np.nan, np.float32)])[..., None]
         assert label_bits(truth, unknown) == pytest.approx(entropy, abs=1e-6)
 
+    @settings(deadline=None)
     @given(st.integers(0, 1000))
     def test_a_label_tells_no_more_than_the_entropy(self, seed: int) -> None:
         rng = np.random.default_rng(seed)

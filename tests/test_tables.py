@@ -84,6 +84,7 @@ def refused(path: Path, kind: str, *parts: str, **options: object) -> None:
 # Names
 
 
+@settings(deadline=None)
 @given(st.lists(st.text(st.sampled_from("ab019 .")), unique=True))
 def test_natural_order_compares_digits_as_numbers(names: list[str]) -> None:
     def plain(name: str) -> tuple[list[object], str]:

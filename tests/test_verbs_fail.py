@@ -172,8 +172,6 @@ class TestNoTraceback:
         draw_masks(tmp_path)
         rows = "c0,ann,masks/ann/c0.png,images/c\0.png\nc1,ann,masks/a\0/c0.png,\n"
         (tmp_path / "nul.csv").write_text("case,rater,mask,image\n" + rows)
-        if "dask" in words:
-            pytest.importorskip("distributed")
         given = [w.format(masks=pattern(tmp_path), folder=tmp_path) for w in words]
         out = [] if words[0] == "check" else ["-o", tmp_path / "out"]
         refused(run(*given, *out), message)

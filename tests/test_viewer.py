@@ -19,8 +19,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 import raters
-from browser import MISSING as NO_BROWSER
-from browser import Visit, browser, visit
+from browser import Visit, visit
 from makers import quick
 from raters import RatersError, Study
 from raters.core.classes import MISSING
@@ -493,9 +492,6 @@ def moved(page: str, tmp_path_factory: pytest.TempPathFactory) -> Visit:
     return visit(page, MOVES, tmp_path_factory.mktemp("browser"))
 
 
-needs_browser = pytest.mark.skipif(browser() is None, reason=NO_BROWSER)
-
-
 def changed(before: Any, after: Any, least: int = 8) -> NDArray[np.bool_]:
     """Return the pixels whose colour is another one."""
     return np.asarray(np.abs(np.array(before) - np.array(after)).max(axis=-1) >= least)
@@ -507,12 +503,12 @@ def at_start() -> dict[str, NDArray[Any]]:
     return {name: mask[case.start[0]] for name, mask in said_by(case).items()}
 
 
-@needs_browser
+@pytest.mark.browser
 def test_browser_finds_no_fault(used: Visit, moved: Visit) -> None:
     assert used.console == moved.console == []
 
 
-@needs_browser
+@pytest.mark.browser
 def test_browser_names_sides_planes_and_who_said_nothing(used: Visit) -> None:
     got = used.answer
     assert got["badges"] == [
@@ -530,7 +526,7 @@ def test_browser_names_sides_planes_and_who_said_nothing(used: Visit) -> None:
     assert got["start"] == f"axial slice {case.start[0]} ({case.start[0] + 1} of 8)"
 
 
-@needs_browser
+@pytest.mark.browser
 def test_browser_draws_areas_where_they_were_drawn(used: Visit) -> None:
     got = used.answer
     ann = at_start()["ann"]
@@ -551,7 +547,7 @@ def test_browser_draws_areas_where_they_were_drawn(used: Visit) -> None:
     assert got["swatches"] == [f"rgb({r}, {g}, {b})" for r, g, b in rgb]
 
 
-@needs_browser
+@pytest.mark.browser
 def test_browser_draws_outlines_between_pixels(used: Visit) -> None:
     got = used.answer
     ann = at_start()["ann"]
@@ -562,7 +558,7 @@ def test_browser_draws_outlines_between_pixels(used: Visit) -> None:
     assert np.abs(line - [0xE6, 0x9F, 0x00]).max() < 30
 
 
-@needs_browser
+@pytest.mark.browser
 def test_browser_shows_differences(used: Visit) -> None:
     got = used.answer
     said = at_start()
@@ -583,7 +579,7 @@ def test_browser_shows_differences(used: Visit) -> None:
     assert got["sides"] == ["ann", "bob", "cy empty", "dee not labelled"]
 
 
-@needs_browser
+@pytest.mark.browser
 def test_browser_shows_differences_side_by_side(used: Visit) -> None:
     got = used.answer
     said = at_start()
@@ -596,7 +592,7 @@ def test_browser_shows_differences_side_by_side(used: Visit) -> None:
     assert got["legendSides"] == [f"more {than}", f"less {than}", "another class"]
 
 
-@needs_browser
+@pytest.mark.browser
 def test_browser_says_who_said_what(used: Visit) -> None:
     said = at_start()
     for row, lines in enumerate(used.answer["hover"]):
@@ -610,7 +606,7 @@ def test_browser_says_who_said_what(used: Visit) -> None:
     assert used.answer["outside"] is True
 
 
-@needs_browser
+@pytest.mark.browser
 def test_browser_windows(used: Visit) -> None:
     got = used.answer
     case = viewed(head())
@@ -635,7 +631,7 @@ def test_browser_windows(used: Visit) -> None:
     assert ((air > 128) == (stack > 0)).all()
 
 
-@needs_browser
+@pytest.mark.browser
 def test_browser_zooms_and_moves(moved: Visit) -> None:
     got = moved.answer
     assert got["passes"] is True and got["taken"] is True
@@ -646,7 +642,7 @@ def test_browser_zooms_and_moves(moved: Visit) -> None:
     assert changed(got["whole"], got["toLabels"]).any()
 
 
-@needs_browser
+@pytest.mark.browser
 def test_browser_slices_planes_and_cases(moved: Visit) -> None:
     got = moved.answer
     case = viewed(head())
@@ -669,7 +665,7 @@ def test_browser_slices_planes_and_cases(moved: Visit) -> None:
     assert got["legend"] == ["model unsure"]
 
 
-@needs_browser
+@pytest.mark.browser
 @pytest.mark.parametrize("name", ["ü/2", "a&b #1"])
 def test_browser_opens_a_case_by_its_link(name: str, tmp_path: Path) -> None:
     study = many_cases(6)
@@ -689,7 +685,7 @@ def test_browser_opens_a_case_by_its_link(name: str, tmp_path: Path) -> None:
     assert (found.answer["case"], found.console) == (name, [])
 
 
-@needs_browser
+@pytest.mark.browser
 def test_browser_many_layers(tmp_path: Path) -> None:
     """Labels in several groups are told of together."""
     masks = np.random.default_rng(0).integers(0, 3, (12, 20, 21))
@@ -715,7 +711,7 @@ def test_browser_many_layers(tmp_path: Path) -> None:
         ]
 
 
-@needs_browser
+@pytest.mark.browser
 def test_browser_cuts_sagittal_slices_as_well(tmp_path: Path) -> None:
     """Where slices were acquired sagittally, other planes run backwards along them."""
     space = (5, 6, 7)
@@ -762,7 +758,7 @@ def test_browser_cuts_sagittal_slices_as_well(tmp_path: Path) -> None:
             assert found.answer["said"][name][row][column].splitlines() == expected
 
 
-@needs_browser
+@pytest.mark.browser
 @pytest.mark.parametrize(("name", "shown"), [("ann", "ann"), ("1", "rater 1")])
 def test_browser_says_what_a_pixel_is_not(name: str, shown: str, tmp_path: Path) -> None:
     layers = report.rater_layers([name], excluding=[name])
