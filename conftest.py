@@ -104,7 +104,7 @@ def patient_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
         return wait(event, PATIENCE if timeout == 10 else timeout)
 
     monkeypatch.setattr(threading.Event, "wait", wait_longer)
-    monkeypatch.setattr("raters.fusion.cluster.ANSWER", PATIENCE)
+    monkeypatch.setattr("raters.core.cluster.ANSWER", PATIENCE)
 
 
 @pytest.fixture(scope="module")
