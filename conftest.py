@@ -13,8 +13,8 @@ from collections.abc import Generator, Iterator
 import pytest
 import typer.main
 
-from browser import MISSING as NO_BROWSER
-from browser import browser
+from tests.support.browser import MISSING as NO_BROWSER
+from tests.support.browser import browser
 
 PATIENCE = 300  # seconds until something that does not happen is given up
 
@@ -41,7 +41,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # These register methods when they are imported; the tests that want them do that.
-collect_ignore = ["tests/toy_methods.py", "tests/wawa.py"]
+collect_ignore = ["tests/support/toy_methods.py", "tests/support/wawa.py"]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -42,35 +42,35 @@ ROOT = Path(__file__).resolve().parent.parent
 SOURCE = ROOT / "src" / "raters"
 PACKAGES = ("metrics/confusion", "learning/rater_models", "learning/methods")
 
-LOSS = "tests/test_loss.py"
-MATRICES = "tests/test_rater_models.py"
-LIKELIHOOD = "tests/test_likelihood.py"
-PAPERS = "tests/test_paper_forms.py"
-METHODS = "tests/test_methods.py"
-TABLES = "tests/test_docs.py::test_tables_are_those_of_the_code"
-AXES = "tests/test_rater_axes.py"
+LOSS = "tests/learning/methods/test_loss.py"
+MATRICES = "tests/learning/rater_models/test_rater_models.py"
+LIKELIHOOD = "tests/learning/rater_models/test_likelihood.py"
+PAPERS = "tests/learning/methods/test_paper_forms.py"
+METHODS = "tests/learning/methods/test_methods.py"
+TABLES = "tests/docs/test_docs.py::test_tables_are_those_of_the_code"
+AXES = "tests/learning/test_rater_axes.py"
 # The tests of each file, its own doctests before them; after '?' words of which names have one.
 DRAWS = (
-    "tests/test_sampling_methods.py?loops|is_drawn|draws|divergence|sums|held_out|mean_of|"
+    "tests/learning/methods/test_sampling_methods.py?loops|is_drawn|draws|divergence|sums|held_out|mean_of|"
     "samples_are|winner|add_up|is_the"
 )
 _DRAWING = ("draws", "multi_hypothesis", "prob_unet", "pionono")
 TESTS: dict[str, tuple[str, ...]] = {
-    "metrics/confusion": ("tests/test_confusion.py",),
+    "metrics/confusion": ("tests/metrics/test_confusion.py",),
     "metrics/confusion/counts.py": (
-        "tests/test_confusion.py",
+        "tests/metrics/test_confusion.py",
         f"{AXES}?soft_targets|counts_of_masks|matrices_of_a_case",
         METHODS,
     ),
     "learning/rater_models": (MATRICES, LIKELIHOOD, f"{AXES}?nobody_knows", LOSS),
-    "learning/rater_models/confidence.py": ("tests/test_prism.py",),
+    "learning/rater_models/confidence.py": ("tests/learning/methods/test_prism.py",),
     "learning/rater_models/confusion.py": (
         MATRICES,
-        "tests/test_own_matrices.py",
+        "tests/learning/rater_models/test_own_matrices.py",
         LIKELIHOOD,
         LOSS,
     ),
-    "learning/rater_models/complement.py": ("tests/test_coarse.py",),
+    "learning/rater_models/complement.py": ("tests/learning/methods/test_coarse.py",),
     "learning/rater_models/likelihood.py": (LIKELIHOOD, LOSS),
     "learning/rater_models/low_rank.py": (
         f"{MATRICES}?low_rank|low rank|rank_one|mean|column",
@@ -87,35 +87,35 @@ TESTS: dict[str, tuple[str, ...]] = {
     "learning/methods": (LOSS, METHODS, PAPERS),
     "learning/methods/base.py": (
         METHODS,
-        "tests/test_samples.py",
+        "tests/learning/prediction/test_samples.py",
         f"{LOSS}?held_out|would_say|targets",
     ),
     "learning/methods/confusion_method.py": (
         LOSS,
         METHODS,
         PAPERS,
-        "tests/test_extend.py?joined|extend",
+        "tests/learning/training/test_extend.py?joined|extend",
     ),
     **{
-        f"learning/methods/{name}.py": ("tests/test_crowd_methods.py",)
+        f"learning/methods/{name}.py": ("tests/learning/methods/test_crowd_methods.py",)
         for name in ("agg_net", "counting", "crowd_layer", "max_mig", "wdn")
     },
     **{
-        f"learning/methods/{name}.py": ("tests/test_weak_methods.py",)
+        f"learning/methods/{name}.py": ("tests/learning/methods/test_weak_methods.py",)
         for name in ("box_sup", "cycle_mix", "region_method", "scribble_sup")
     },
     "learning/methods/phases.py": (
         f"{METHODS}?schedule",
-        "tests/test_method_protocol.py?Test",
+        "tests/learning/methods/test_method_protocol.py?Test",
     ),  # not those of killed processes
-    "learning/methods/bootstrap.py": ("tests/test_bootstrap.py",),
-    "learning/methods/em.py": ("tests/test_em.py?TestSteps|TestRounds|paper_s",),
+    "learning/methods/bootstrap.py": ("tests/learning/methods/test_bootstrap.py",),
+    "learning/methods/em.py": ("tests/learning/methods/test_em.py?TestSteps|TestRounds|paper_s",),
     "learning/methods/global_cm.py": (f"{LOSS}?global|single|oracle", METHODS, PAPERS),
-    "learning/methods/coarse.py": ("tests/test_coarse.py",),
-    "learning/methods/diag.py": ("tests/test_diag.py",),
-    "learning/methods/mrnet.py": ("tests/test_mrnet.py",),
+    "learning/methods/coarse.py": ("tests/learning/methods/test_coarse.py",),
+    "learning/methods/diag.py": ("tests/learning/methods/test_diag.py",),
+    "learning/methods/mrnet.py": ("tests/learning/methods/test_mrnet.py",),
     **{
-        f"learning/methods/{name}.py": ("tests/test_prism.py",)
+        f"learning/methods/{name}.py": ("tests/learning/methods/test_prism.py",)
         for name in ("prism", "prism_confidence", "prism_losses")
     },
     "learning/methods/options.py": (METHODS, TABLES, PAPERS),

@@ -16,11 +16,11 @@ import torch
 from torch.utils.data import DataLoader
 
 import raters
-from command_line import draw_masks, pattern
-from makers import oblique, to_itk
 from raters.core.errors import RatersError
 from raters.io import formats
 from raters.study.study import Study
+from tests.support.command_line import draw_masks, pattern
+from tests.support.makers import oblique, to_itk
 
 LONG = pd.DataFrame(
     {
