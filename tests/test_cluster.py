@@ -21,7 +21,11 @@ from raters.errors import RatersError
 from raters.fusion import cluster
 from raters.fusion.cluster import on_cluster
 
-pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.usefixtures("patient_cluster")]
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.filterwarnings("ignore"),
+    pytest.mark.usefixtures("patient_cluster"),
+]
 
 PATIENCE = 300
 

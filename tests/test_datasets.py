@@ -18,6 +18,7 @@ from raters.datasets import DATASETS, find, open_dataset, prepare
 DOCS = Path(__file__).parent.parent / "docs" / "datasets.md"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("key", MADE)
 def test_prepare(key: str, tmp_path: Path) -> None:
     make, check = MADE[key]

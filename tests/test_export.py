@@ -28,6 +28,8 @@ from raters.methods.separate import Separate
 from raters.training.config import ModelConfig
 from raters.training.model import Model
 
+pytestmark = pytest.mark.slow
+
 MASKS = ("unet", "segresnet", "patch-cnn")
 NETWORKS = [
     ("unet", 2, 2, 3),

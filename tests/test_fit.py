@@ -23,6 +23,8 @@ from raters.training.options import TrainingOptions
 from raters.training.partition import Partition, partition
 from raters.training.trainer import TrainingBar
 
+pytestmark = pytest.mark.slow
+
 NOBODY = Partition(np.zeros(0, np.intp), np.zeros(0, np.intp))
 TINY = {"epochs": 3, "batch_size": 8, "width": 4, "depth": 2, "progress": False}
 
