@@ -285,6 +285,7 @@ class TestConsensus:
         skills = raters.fuse(raters.read(frame)[["1", "2"]], method).skills
         assert skills.isna().to_dict() == {"a": False, "b": False, "c": True}
 
+    @pytest.mark.slow
     def test_written_as_the_command_line_does(self, tmp_path: Path) -> None:
         draw_masks(tmp_path)
         study = raters.read(pattern(tmp_path))
@@ -413,6 +414,7 @@ class TestNames:
         for name in dir(raters):
             assert getattr(raters, name) is not None
 
+    @pytest.mark.slow
     def test_functions_of_the_package(self) -> None:
         from raters.api import report
         from raters.simulation import simulate
@@ -437,6 +439,7 @@ class TestNames:
         assert raters.fusion._staple.staple is staple and raters.fusion._staple.fused is fused
         assert raters.metrics.dice([0, 1], [0, 1], 2).shape == (1,)
 
+    @pytest.mark.slow
     def test_nothing_heavy_for_it(self) -> None:
         code = (
             "import sys, raters, numpy as np\n"
@@ -449,6 +452,7 @@ class TestNames:
         assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.slow
 def test_what_is_shown() -> None:
     study = raters.read(LONG)
     consensus = raters.fuse(study, "dawid-skene")

@@ -38,6 +38,7 @@ def arrays(study: Study) -> np.ndarray:
     return np.stack([case.labels for case in study])
 
 
+@pytest.mark.slow
 @settings(max_examples=20, deadline=None)
 @given(st.integers(0, 10**6))
 def test_pairs_equal_a_loop_with_scikit_learn(seed: int) -> None:

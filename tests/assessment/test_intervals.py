@@ -111,6 +111,7 @@ def test_errors_of_a_table_are_those_of_its_information(monkeypatch: pytest.Monk
     np.testing.assert_allclose(worth, expected.freedom, rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_errors_of_one_coin_are_those_of_a_plain_jackknife(monkeypatch: pytest.MonkeyPatch) -> None:
     random = np.random.default_rng(3)
     truth = random.integers(0, 3, 150)
@@ -151,6 +152,7 @@ def shown(study: Study, method: str, **options: Any) -> set[bool]:
     return {row[column] is not None for row in rows for column in columns}
 
 
+@pytest.mark.slow
 def test_no_interval_comes_from_another_model() -> None:
     """Shares of labels, maps and disputed voxels are not the model whose information is known."""
     labels = drawn(np.random.default_rng(4), 1200, 0.1).reshape(1, 5, 30, 40)
@@ -217,6 +219,7 @@ def covered(studies: list[list[dict[str, Any]]], share: float) -> dict[str, floa
     return {name: float(np.mean(found)) for name, found in hits.items()}
 
 
+@pytest.mark.slow
 def test_intervals_of_a_table_hold_the_truth() -> None:
     """As benchmarks/interval_coverage.py measures for all methods, smaller."""
     studies = []
@@ -229,6 +232,7 @@ def test_intervals_of_a_table_hold_the_truth() -> None:
         assert 0.88 <= share <= 0.99, (name, share)
 
 
+@pytest.mark.slow
 def test_intervals_of_few_cases_hold_the_truth() -> None:
     """Prevalence differs by case; +- 1.96 standard errors held it in 86 to 89 %."""
     studies = []
@@ -251,6 +255,7 @@ def asymmetric(seed: int) -> tuple[Study, Array]:
     return Study.from_arrays(labels=labels), truth
 
 
+@pytest.mark.slow
 def test_one_coin_does_not_follow_a_habit_that_all_raters_share() -> None:
     right: dict[str, list[float]] = {"vote": [], "alike": [], "estimated": []}
     for seed in range(4):
@@ -267,6 +272,7 @@ def test_one_coin_does_not_follow_a_habit_that_all_raters_share() -> None:
     assert mean["estimated"] < mean["vote"] - 0.1  # as crowd-kit's is
 
 
+@pytest.mark.slow
 def test_notes_say_where_no_method_is_safe() -> None:
     study, _ = asymmetric(0)
     (note,) = raters.fuse(study, "one-coin").notes

@@ -59,6 +59,7 @@ def draw(folder: Path, classes: int = 2, cases: int = 5) -> list[str]:
     return [masks, "--images", images, "--ignore", "255", *TOLD]
 
 
+@pytest.mark.slow
 def test_every_verb_with_every_kind(run: Run, tmp_path: Path) -> None:
     words = draw(tmp_path / "data")
     shown = run("check", *words)
@@ -106,6 +107,7 @@ def test_every_verb_with_every_kind(run: Run, tmp_path: Path) -> None:
     assert "Negative drawings by ben" in (tmp_path / "fused-report/report.html").read_text()
 
 
+@pytest.mark.slow
 def test_training_and_what_comes_after(run: Run, tmp_path: Path) -> None:
     words = draw(tmp_path / "data")
     out = tmp_path / "run"

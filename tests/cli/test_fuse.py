@@ -111,6 +111,7 @@ def test_other_raters_classes_or_rules_are_other_work(
     assert refused.code == 2 and "holds other work" in refused.err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["mean", "dawid-skene", "one-coin", "hierarchical"])
 def test_every_method_for_tables_runs(tmp_path: Path, run: object, method: str) -> None:
     random = np.random.default_rng(0)
@@ -190,6 +191,7 @@ def test_a_list_of_numbers_needs_no_brackets(pattern: str, tmp_path: Path, run: 
     assert found[0] == found[1] and found[0]["fusion"]["options"]["prior"] == [0.8, 0.1, 0.1]
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.usefixtures("patient_cluster")
 def test_a_cluster_with_a_worker_killed_midway_gives_the_same(

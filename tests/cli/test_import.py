@@ -205,6 +205,7 @@ def finish_after(
     return stopped, done
 
 
+@pytest.mark.slow
 @FORMS
 @pytest.mark.parametrize("k", [1, 4])
 def test_killed_after_some_cases(run: Run, tmp_path: Path, form: str, k: int) -> None:
@@ -217,6 +218,7 @@ def test_killed_after_some_cases(run: Run, tmp_path: Path, form: str, k: int) ->
     assert expected[k] in done.out
 
 
+@pytest.mark.slow
 @FORMS
 @pytest.mark.parametrize("function", ["write_cases_file", "write_study_file"])
 def test_killed_before_the_end(run: Run, tmp_path: Path, form: str, function: str) -> None:
@@ -231,6 +233,7 @@ def test_killed_within_a_line_of_the_journal(run: Run, tmp_path: Path, k: int) -
     succeed(again, "0 cases written, 6 were there already")
 
 
+@pytest.mark.slow
 def test_killed_twice(run: Run, tmp_path: Path) -> None:
     draw(tmp_path)
     code = AFTER_CASES.format(k=2, signal="SIGKILL")
@@ -505,6 +508,7 @@ def test_new_split_keeps_groups_together(run: Run, tmp_path: Path) -> None:
     assert {split for _, split in pairs} == {"a", "b"}
 
 
+@pytest.mark.slow
 def test_folders_with_braces_in_their_names_are_folders(run: Run, tmp_path: Path) -> None:
     """What raters writes it reads, too; only what is not there is a pattern."""
     draw_masks(tmp_path)

@@ -156,6 +156,7 @@ def identity(case: Case) -> str:
     return " ".join([case.verb, *case.words[:2], case.option.lstrip("-")])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES, ids=identity)
 def test_no_verb_writes_over_its_inputs(case: Case, run: Run, here: Path) -> None:
     for place in case.places:
@@ -182,6 +183,7 @@ def succeeded(outcome: Outcome) -> None:
     assert outcome.code == 0, outcome
 
 
+@pytest.mark.slow
 def test_places_beside_the_inputs_are_fine(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, everything: Path
 ) -> None:
@@ -217,6 +219,7 @@ def test_places_beside_the_inputs_are_fine(
     assert all(after[path] == before[path] for path in kept)
 
 
+@pytest.mark.slow
 def test_the_demo_draws_here(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("raters.demo.draw.CASES", 2)

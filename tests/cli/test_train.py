@@ -328,6 +328,7 @@ class TestConfigFile:
         assert config["training"]["seed"] == 5
         assert config["patch_size"] == [8, 8]
 
+    @pytest.mark.slow
     @pytest.mark.parametrize(
         ("text", "message"),
         [
@@ -485,6 +486,7 @@ class TestCtrlC:
         assert done.code == 0, done.err
         assert len(raters.load(tmp_path / "my run").history) == 4
 
+    @pytest.mark.slow
     @pytest.mark.parametrize(
         ("verb", "message"), [("import", "raters import resumes"), ("agree", "\nstopped\n")]
     )
@@ -571,6 +573,7 @@ class TestMethods:
         both = run("methods", "staple").out
         assert "--soft" in both and "--option restrict=False" in both
 
+    @pytest.mark.slow
     def test_nothing_heavy_is_imported(self) -> None:
         code = (
             "import sys\nfrom raters.cli import main\n"

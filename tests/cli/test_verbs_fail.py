@@ -76,6 +76,7 @@ class TestBadFiles:
         ]
         assert note in (out / "agreement.json").read_text()
 
+    @pytest.mark.slow
     def test_report_shows_the_others(self, run: Run, folder: Path) -> None:
         (folder / "images/c3.png").write_bytes(b"nonsense")
         outcome = run("report", pattern(folder), *images_of(folder), "-o", folder / "report")
@@ -117,6 +118,7 @@ class TestBadFiles:
 class TestNoRoom:
     """A full disk: the message names the file, and nothing is half there."""
 
+    @pytest.mark.slow
     @pytest.mark.parametrize(
         ("size", "words", "file"),
         [

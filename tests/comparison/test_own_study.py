@@ -186,6 +186,7 @@ def test_the_truth_explains_labels_better_than_the_vote_of_bad_raters(
         assert scores["truth"][k] > scores["noise"][k]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("masks", [True, False])
 def test_counted_matrices_against_a_slow_loop(masks: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(3)
@@ -230,6 +231,7 @@ def with_labels(study: Study, labels: Array) -> Study:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["mean", "dawid-skene", "global-cm"])
 def test_held_out_labels_change_neither_network_nor_matrices(method: str) -> None:
     study = folded(crowd(60)[0], 1, 3)
@@ -313,6 +315,7 @@ def written(tmp_path: Path) -> Study:
 SMALL: dict[str, Any] = {"epochs": 2, "folds": 2, "seeds": (0, 1)}
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("here")
 def test_comparison_resumes_and_repeats_itself(written: Study, tmp_path: Path) -> None:
     place = tmp_path / "bench"
@@ -337,6 +340,7 @@ def test_comparison_resumes_and_repeats_itself(written: Study, tmp_path: Path) -
     assert [row["method"] for row in told["methods"]] == ["vote", "global-cm"]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("here")
 def test_table_adds_up(written: Study, tmp_path: Path) -> None:
     place = tmp_path / "bench"
@@ -382,6 +386,7 @@ def test_a_method_that_fails_is_named_and_the_others_go_on(
     assert "likelihood" not in found.rows[1]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("here")
 def test_masks_with_references_have_dice_at_three_cuts(tmp_path: Path) -> None:
     from raters.simulation import phantom_study, simulate

@@ -21,7 +21,11 @@ from raters.core import cluster
 from raters.core.cluster import on_cluster
 from raters.core.errors import RatersError
 
-pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.usefixtures("patient_cluster")]
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.filterwarnings("ignore"),
+    pytest.mark.usefixtures("patient_cluster"),
+]
 
 PATIENCE = 300
 

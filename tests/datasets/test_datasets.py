@@ -18,6 +18,7 @@ from tests.support.datasets import MADE, mnist, same
 DOCS = Path(__file__).parents[2] / "docs" / "datasets.md"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("key", MADE)
 def test_prepare(key: str, tmp_path: Path) -> None:
     make, check = MADE[key]

@@ -52,6 +52,7 @@ def few_draws() -> Iterator[None]:
 # --- drawing
 
 
+@pytest.mark.slow
 def test_draw_gives_the_small_study_twice_the_same(tmp_path: Path) -> None:
     few = "import raters.simulation.calibrate\nraters.simulation.calibrate._DRAWS = 100"
     said = run_alone("demo", "--draw", "-o", "one", folder=tmp_path, before=few)
@@ -71,6 +72,7 @@ def test_draw_gives_the_small_study_twice_the_same(tmp_path: Path) -> None:
     assert masks_in(tmp_path / "two/masks") == masks_in(tmp_path / "one/masks")
 
 
+@pytest.mark.slow
 def test_training_images_have_one_label_test_images_all(tmp_path: Path) -> None:
     story = replace(TINY, train=10, test=3)
     assert draw_story(story, tmp_path / "a") == 13
@@ -148,6 +150,7 @@ def commands(said: str) -> list[list[str]]:
     return [shlex.split(text[2:]) for text in said.splitlines() if text.startswith("$ ")]
 
 
+@pytest.mark.slow
 def test_the_demo_names_what_it_ran(told: tuple[Path, str]) -> None:
     folder, said = told
     lines = commands(said)
@@ -217,6 +220,7 @@ def alone(
     return [by_method[name]["score"] for name in ("vote", "pixel-cm", "truth")]
 
 
+@pytest.mark.slow
 def test_called_again_it_does_nothing_twice(
     told: tuple[Path, str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -235,6 +239,7 @@ def test_called_again_it_does_nothing_twice(
     assert results(folder) == table
 
 
+@pytest.mark.slow
 def test_the_quick_one_tells_the_same_story(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -266,6 +271,7 @@ def test_the_quick_one_is_smaller_and_says_so(
 # --- what goes wrong
 
 
+@pytest.mark.slow
 def test_ctrl_c_ends_with_130_and_goes_on(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

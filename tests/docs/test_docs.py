@@ -88,6 +88,7 @@ def run_command(line: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert stopped.value.code in (0, None), line
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::FutureWarning:lightning", "ignore::UserWarning:lightning")
 @pytest.mark.filterwarnings("ignore:.*LeafSpec:FutureWarning")
 @pytest.mark.filterwarnings("ignore:NvImgCodecPydicomReader:UserWarning")  # MONAI, without it
@@ -152,6 +153,7 @@ def committed() -> Reader:
     return reader(DOCS / "results")
 
 
+@pytest.mark.slow
 def test_tables_are_those_of_the_code(make_tables: ModuleType, committed: Reader) -> None:
     """All tables, quotes and pages of results are made again from code and results."""
     made = make_tables.pages(committed)
@@ -188,6 +190,7 @@ def test_notebooks_show_what_their_cells_give() -> None:
     assert (printed["text"], value["data"]) == (["one\n"], {"text/plain": ["3"]})
 
 
+@pytest.mark.slow
 def test_plots_are_of_the_results(committed: Reader) -> None:
     """A plot says of which results it was drawn; a picture itself differs from font to font."""
     from raters_bench.pages import all_committed
@@ -255,6 +258,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_the_site_fetches_nothing(site: Path) -> None:
     pages = list(site.rglob("*.html"))
     assert len(pages) > 30

@@ -219,6 +219,7 @@ def test_equals_crowd_kit(
         np.testing.assert_array_equal(fused.labels[there], peer.labels.loc[names])
 
 
+@pytest.mark.slow
 @METHODS
 @pytest.mark.parametrize("seed", range(5))
 def test_the_likelihood_never_falls(method: Method, seed: int) -> None:
@@ -287,6 +288,7 @@ def test_stretches_cover_every_task_once(monkeypatch: pytest.MonkeyPatch) -> Non
         assert [t for a, b in stretches for t in range(a, b)] == list(range(9))
 
 
+@pytest.mark.slow
 def test_finds_the_matrices_of_simulated_raters() -> None:
     rng = np.random.default_rng(0)
     matrices = np.stack(
@@ -304,6 +306,7 @@ def test_finds_the_matrices_of_simulated_raters() -> None:
     assert errors[2] < 0.006
 
 
+@pytest.mark.slow
 def test_one_coin_finds_the_accuracies() -> None:
     skills = np.array([0.9, 0.7, 0.5, 0.3, 0.1])
     matrices = np.stack([hammer_spammer(p, 5, guess="other") for p in skills])
@@ -324,6 +327,7 @@ def sparse(seed: int) -> tuple[Triplets, Array]:
     return table(*kept, (500, 40, 10)), truth
 
 
+@pytest.mark.slow
 def test_models_beat_votes_and_smoothing_helps_raters_with_few_labels() -> None:
     right: dict[str, list[float]] = {"votes": [], "plain": [], "smooth": [], "one coin": []}
     for seed in range(4):
@@ -436,6 +440,7 @@ def odd_tables(draw: st.DrawFn) -> tuple[Triplets, int]:
     return table(*rows.T, (tasks, raters, classes)), classes
 
 
+@pytest.mark.slow
 @METHODS
 @settings(max_examples=150, deadline=None)
 @given(
@@ -486,6 +491,7 @@ def test_refuses_numbers_without_a_name(task: list[int], rater: list[int]) -> No
         dawid_skene(table(task, rater, [0], (2, 2, 2)), 2)
 
 
+@pytest.mark.slow
 def test_standard_errors_of_a_table_are_the_spread_over_repeated_tables() -> None:
     import raters
     from raters.study.study import Study

@@ -308,6 +308,7 @@ CROWDS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("crowd", CROWDS)
 def test_it_is_within_a_point_of_the_best_rival(crowd: str) -> None:
     matrices, each, shares = CROWDS[crowd]

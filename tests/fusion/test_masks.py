@@ -81,6 +81,7 @@ def slow_staple(
     raise AssertionError
 
 
+@pytest.mark.slow
 @settings(max_examples=15, deadline=None)
 @given(SEEDS, st.integers(2, 4), st.booleans())
 def test_staple_equals_the_slow_loop(seed: int, classes: int, patterns: bool) -> None:
@@ -209,6 +210,7 @@ def test_simple_leaves_out_the_bad_rater() -> None:
     assert (simple(labels, 2).labels == truth).mean() > (vote(labels, 2).labels == truth).mean()
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(
     arrays(np.int8, st.tuples(st.integers(1, 4), st.integers(1, 6)), elements=st.integers(-1, 2)),
@@ -266,6 +268,7 @@ def test_measures_by_counting() -> None:
         np.testing.assert_allclose(found[:, c], expected)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [3, 12])
 def test_pooled_matrices_are_those_of_all_cases_in_one(number: int) -> None:
     """3 raters by counting patterns, 12 by passes over the cases."""
@@ -393,6 +396,7 @@ def test_pooled_errors_are_those_of_studies_with_other_groups() -> None:
     assert rows["3", "foreground"]["sensitivity_se"] is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("function", [vote, staple, simple, raters.fusion.spatial_staple])
 def test_one_case_as_lists_and_what_is_none(function: Any) -> None:
     labels = np.array([[[0, 1, 1, 0]] * 4, [[0, 1, 0, 0]] * 4, [[0, 1, 1, 1]] * 4])

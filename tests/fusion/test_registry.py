@@ -138,6 +138,7 @@ def test_options_of_functions_are_typed() -> None:
         assert set(method.options(kind)) <= set(inspect.signature(maker).parameters)
 
 
+@pytest.mark.slow
 def test_help_lists_and_tables_find_a_method_from_outside(wawa: str, tmp_path: Path) -> None:
     table = tmp_path / "answers.csv"
     table.write_text("task,worker,label\nt1,ann,cat\nt1,bob,dog\nt1,cy,dog\nt2,ann,cat\n")

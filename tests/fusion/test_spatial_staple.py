@@ -232,6 +232,7 @@ def check_sound(labels: NDArray[Any], classes: int, **options: Any) -> None:
         assert fused.voxels == (~nobody).sum()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("k", [0.0, 1.0, None])
 @pytest.mark.parametrize(
     ("labels", "classes"),

@@ -72,6 +72,7 @@ def test_the_vote_starts_in_the_wrong_optimum_and_several_starts_find_the_other(
     assert "ends elsewhere" in several.found.notes[0] and "rater cy" in several.found.notes[0]
 
 
+@pytest.mark.slow
 def test_a_table_of_few_raters_starts_several_times_too() -> None:
     labels, truth = careless(0, cases=12, size=24)
     answers = np.moveaxis(labels, 1, 0).reshape(5, -1)
@@ -139,6 +140,7 @@ def drawn(seed: int, symmetric: bool) -> tuple[np.ndarray, int, np.random.Genera
     return labels, int(classes), random
 
 
+@pytest.mark.slow
 @settings(max_examples=25, deadline=None)
 @given(st.integers(0, 10**6), st.booleans(), st.booleans(), st.booleans())
 def test_order_of_raters_and_voxels_does_not_matter(
@@ -222,6 +224,7 @@ def test_patterns_that_occur_give_what_passes_over_the_cases_give(
         np.testing.assert_allclose(one.truth, other.truth, atol=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("number", "classes"), [(6, 6), (40, 20)])
 def test_collected_patterns_are_those_of_the_voxels(number: int, classes: int) -> None:
     """Big enough for two threads; the columns are voxels of a small image, many times."""

@@ -292,6 +292,7 @@ def test_grabcut_without_opencv_says_what_to_install(monkeypatch: pytest.MonkeyP
         grabcut(marks, 2, image)
 
 
+@pytest.mark.slow
 def test_the_command_fuses_marks(tmp_path: Path) -> None:
     image, marks, truth = marked_case(1)
     save(tmp_path / "images/c1.png", np.rint(200 * in_range(image)[..., 0]).astype(np.uint8))

@@ -222,6 +222,7 @@ def standing_still(folder: Path, *words: str) -> Iterator[subprocess.Popen]:
         yield other
 
 
+@pytest.mark.slow
 def test_two_trainings_in_one_folder(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -253,6 +254,7 @@ def test_two_trainings_in_one_folder(
     assert not (tmp_path / "run" / LOCK_FILE).exists()
 
 
+@pytest.mark.slow
 def test_a_killed_training_goes_on_and_says_so(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -125,6 +125,7 @@ def report_rows(run: Path, study: Study) -> dict[str, list[Row]]:
     return {b.name: b.rows for b in all_blocks(report) if isinstance(b, TableBlock)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("every", [True, False])
 def test_a_run_reports_what_each_rater_said(run: Path, tmp_path: Path, every: bool) -> None:
     crowd = draw_crowd(every)
@@ -161,6 +162,7 @@ def comparable(rows: list[Row]) -> list[dict[str, Any]]:
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(2))
 def test_the_order_of_rows_changes_no_number(run: Path, tmp_path: Path, seed: int) -> None:
     crowd = draw_crowd(every=False)
@@ -270,6 +272,7 @@ def test_answers_of_nobody_knows_whom_are_refused(make: Callable[[], Any]) -> No
 FOR_TABLES = [m for m, e in METHODS.items() if e.raters and "classification" in e.kinds]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", FOR_TABLES)
 def test_the_order_of_answers_changes_no_loss(method: str, tmp_path: Path) -> None:
     crowd = draw_crowd(every=False, seed=7)

@@ -25,6 +25,7 @@ def covers(found: metrics.Interval, value: float) -> bool:
     return found.low <= value <= found.high
 
 
+@pytest.mark.slow
 def test_coverage_with_groups_and_without() -> None:
     rng = np.random.default_rng(0)
     grouped = naive = 0

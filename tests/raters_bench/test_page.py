@@ -198,6 +198,7 @@ def test_the_four_rows_that_the_finding_calls_level_are_called_so() -> None:
     assert re.match(named, best)
 
 
+@pytest.mark.slow
 @pytest.mark.browser
 @pytest.mark.parametrize("name", ["discs", "gleason2019", "global-cm-figure-5"])
 def test_the_first_screen_is_seen_without_scrolling(name: str, tmp_path: Path) -> None:

@@ -84,6 +84,7 @@ def files(folder: Path) -> list[str]:
 class TestNumbers:
     """Real trainings, in this process and in another one."""
 
+    @pytest.mark.slow
     @pytest.mark.usefixtures("patient_cluster")
     def test_the_same_cell_gives_the_same_numbers(self, run: Run, tmp_path: Path) -> None:
         """Once as a user runs it, in a process of its own; once here; and once on a cluster."""
@@ -140,6 +141,7 @@ def cluster() -> Iterator[str]:
         yield local.scheduler_address
 
 
+@pytest.mark.slow
 class TestInterrupted:
     """Whatever ends a run, what was finished stays, and nothing else is there."""
 
@@ -354,6 +356,7 @@ class TestRefused:
         assert len(no_training) == 1  # nothing that comes would fare better
 
 
+@pytest.mark.slow
 def test_list(run: Run, tmp_path: Path) -> None:
     outcome = run("list", "-o", tmp_path)
     assert outcome.code == 0

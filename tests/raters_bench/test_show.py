@@ -301,6 +301,7 @@ class TestClaims:
         with pytest.raises(RatersError, match=words):
             parse_check(check, spec)
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("name", builtin())
     def test_checks_of_all_benchmarks_can_be_answered(self, name: str) -> None:
         refuse_checks(read_spec(name))
@@ -576,6 +577,7 @@ class TestPages:
         said = "At 0.5 <!-- bench dice; all; vote; dice; mean -->71.0<!-- /bench --> percent."
         assert said in pages.pages(pages.reader(only))["dice.md"]
 
+    @pytest.mark.slow
     def test_figure_3_comes_before_figure_11(self) -> None:
         names = [name for name in pages.shown_benchmarks() if "global-cm-figure" in name]
         assert names.index("global-cm-figure-3") < names.index("global-cm-figure-11")

@@ -84,6 +84,7 @@ def test_more_severity_is_less_dice(name: str) -> None:
     assert scores[-1] < 0.9
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [n for n in ALL if n not in ("blank", "jitter")])
 def test_mean_dice_is_the_asked_one_over_500_images(name: str) -> None:
     wanted = 0.85 if name == "swell" else 0.75
@@ -197,6 +198,7 @@ def test_missing_pixels_stay_missing() -> None:
         assert np.array_equal(drawn == -1, truth == -1), name
 
 
+@pytest.mark.slow
 def test_mean_dice_of_several_classes_and_of_a_target() -> None:
     truths = [draw("disc-cup", (32, 32), np.random.default_rng(k))[1] for k in range(60)]
     for target in (None, 2):

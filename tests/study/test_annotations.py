@@ -449,6 +449,7 @@ def test_counts_before_training_are_of_what_is_said() -> None:
     assert survey(silent).case(0).pixels == int((said[0, 3] != MISSING).sum())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["staple", "dawid-skene", "spatial-staple"])
 def test_matrices_of_drawings_that_cannot_say_each_class_are_refused(method: str) -> None:
     """'Says so whatever is true' would explain them, and the consensus be empty."""

@@ -41,6 +41,7 @@ def large_png(path: Path, side: int) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_one_large_file_does_not_end_a_verb(tmp_path: Path) -> None:
     draw_masks(tmp_path)
     large = large_png(tmp_path / "masks/bob/c1.png", 20_000)  # 400 MB of voxels

@@ -49,6 +49,7 @@ def test_the_case_takes_the_underscores(pattern: str, name: str) -> None:
     assert Pattern(pattern).match(name) == {"rater": "ann", "case": "scan_0_1"}
 
 
+@pytest.mark.slow
 @quick
 @given(st.from_regex("[a-z0-9]{1,5}", fullmatch=True), words)
 def test_a_name_without_separator_is_told_from_any_case(rater: str, case: str) -> None:

@@ -159,6 +159,7 @@ def assert_same_array(found: Any, expected: Any) -> None:
         assert np.array_equal(found, expected)
 
 
+@pytest.mark.slow
 @trips
 @given(mask_studies())
 def test_masks_through_the_canonical_form(
@@ -170,6 +171,7 @@ def test_masks_through_the_canonical_form(
     assert {p.name for p in folder.iterdir()} == {"study"}  # no name left its folder
 
 
+@pytest.mark.slow
 @trips
 @given(mask_studies(one_shape=True))
 def test_masks_through_packed_canonical_and_packed(
@@ -183,6 +185,7 @@ def test_masks_through_packed_canonical_and_packed(
     assert_same(canonical.write(folder / "again", "packed"), study)
 
 
+@pytest.mark.slow
 @trips
 @given(table_studies())
 def test_tables_through_both_forms(tmp_path_factory: pytest.TempPathFactory, study: Study) -> None:
@@ -194,6 +197,7 @@ def test_tables_through_both_forms(tmp_path_factory: pytest.TempPathFactory, stu
     assert_same(packed.write(folder / "again"), study)
 
 
+@pytest.mark.slow
 @trips
 @given(mask_studies(), st.data())
 def test_a_selection_is_written_as_it_is_seen(
@@ -220,6 +224,7 @@ def test_names_never_share_a_file_nor_leave_their_folder(several: list[str]) -> 
         assert "/".join(map(from_file_name, parts)) == name
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("suffix", [".nii.gz", ".nii", ".mha", ".nrrd", ".png", ".tif", ".npy"])
 @pytest.mark.parametrize("form", ["canonical", "packed"])
 def test_files_of_every_kind_through_both_forms(tmp_path: Path, suffix: str, form: str) -> None:
@@ -265,6 +270,7 @@ def test_a_case_of_which_nothing_is_known_keeps_its_grid(tmp_path: Path) -> None
     assert again[0].geometry.shape == (3, 4, 5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("channels", [1, 2, 3])
 @pytest.mark.parametrize("shape", [(1, 2), (4, 3), (4, 3, 2), (3, 4, 5)])
 @pytest.mark.parametrize("dtype", ["u1", "u2", "f4"])

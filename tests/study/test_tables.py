@@ -112,6 +112,7 @@ def test_natural_order_of_many_numbers_is_that_of_the_key() -> None:
 # Round trips
 
 
+@pytest.mark.slow
 @quick
 @given(
     rows=st.lists(st.tuples(texts, texts, texts), min_size=1, max_size=30), numeric=st.booleans()

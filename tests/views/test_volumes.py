@@ -87,6 +87,7 @@ def test_a_head_looks_the_same_however_it_was_saved(code: str) -> None:
     assert view.numbers[0] == ((7, -1) if "I" in code else (0, 1))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("code", ["LPS", "PIR", "SLA"])
 @pytest.mark.parametrize("oblique", [0.0, 0.3])
 def test_figures_are_the_same_too(code: str, oblique: float) -> None:

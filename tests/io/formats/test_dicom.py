@@ -159,6 +159,7 @@ def example_mask() -> np.ndarray:
     return mask
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["BINARY", "LABELMAP"])
 def test_segmentation(tmp_path: Path, series: Path, kind: str) -> None:
     mask = example_mask()

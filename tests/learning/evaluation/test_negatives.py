@@ -109,6 +109,7 @@ def test_matrices_are_means_over_the_predicted_class_and_targets_are_counted(
     assert row["transition_error"] == pytest.approx(np.sqrt((apart**2).mean()), rel=1e-5)
 
 
+@pytest.mark.slow
 def test_reports_show_both_matrices_and_leave_targets_out_without_references(
     model: Model, study: Study, tmp_path: Path
 ) -> None:

@@ -28,6 +28,8 @@ from raters.learning.training.config import ModelConfig
 from raters.learning.training.model import Model
 from tests.support.command_line import Outcome, run_in_process
 
+pytestmark = pytest.mark.slow
+
 MASKS = ("unet", "segresnet", "patch-cnn")
 NETWORKS = [
     ("unet", 2, 2, 3),

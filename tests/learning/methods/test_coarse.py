@@ -456,6 +456,7 @@ def test_exact_negatives_alone_show_the_truth_if_the_matrix_is_the_identity() ->
     assert right(as_labels) < 0.4
 
 
+@pytest.mark.slow
 def test_who_excludes_what_is_learnt_with_the_truth() -> None:
     image, truth = drawn_images()
     labels = not_this(truth, BIASED)[:, None]
@@ -467,6 +468,7 @@ def test_who_excludes_what_is_learnt_with_the_truth() -> None:
     assert right(method) > 0.8
 
 
+@pytest.mark.slow
 def test_negatives_add_to_positives_and_masks() -> None:
     """Drawings of one class leave the other to negatives; two masks say which is which."""
     image, truth = drawn_images()

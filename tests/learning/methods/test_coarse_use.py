@@ -69,6 +69,7 @@ NEGATIVE = negatives(TRUTH)
 # What matrices learn
 
 
+@pytest.mark.slow
 def test_matrices_have_a_chance_after_the_warm_up() -> None:
     """A rater misses two fifths of all objects: matrices find it out in what the warm-up leaves."""
     images, truth = drawn(classes=2, number=16)
@@ -97,6 +98,7 @@ def test_who_never_says_background_keeps_the_matrix_of_the_start() -> None:
     assert np.abs(np.asarray(learnt.confusion(IMAGES[0]))[0][1, 1] - 0.9).max() > 1e-3
 
 
+@pytest.mark.slow
 def test_who_says_one_class_alone_keeps_the_matrix_of_the_start() -> None:
     """'Says object, whatever is true' would explain every mark, and leave the truth open."""
     images, truth = drawn(classes=2)

@@ -533,6 +533,7 @@ def test_crowd_layer_finds_the_order_of_raters() -> None:
     assert accuracy(model, crowd([0.5], seed=1)) > 0.85
 
 
+@pytest.mark.slow
 def test_agg_net_does_not_believe_whoever_draws_most() -> None:
     """One draws a wide margin: counted at all pixels, hardly ever wrong, and believed."""
     rng = np.random.default_rng(3)

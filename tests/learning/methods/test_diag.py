@@ -61,6 +61,7 @@ def overlap(found: Array, mask: Array) -> float:
     return float(2 * both / max((found == 1).sum() + (mask == 1).sum(), 1))
 
 
+@pytest.mark.slow
 def test_who_tells_the_diagnosis_is_believed_against_the_majority() -> None:
     study = drawn(32)
     test = list(drawn(8, seed=1).iter_cases())

@@ -335,6 +335,7 @@ def of_vote(dense: bool) -> Any:
     return fitted(drawn(0, dense=dense), "vote")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dense", [True, False], ids=["dense", "one label"])
 @pytest.mark.parametrize("name", ["gem", "mbem"])
 def test_matrices_are_recovered_and_the_vote_is_beaten(name: str, dense: bool) -> None:
@@ -345,6 +346,7 @@ def test_matrices_are_recovered_and_the_vote_is_beaten(name: str, dense: bool) -
     assert better > (0.15 if dense else 0.02)
 
 
+@pytest.mark.slow
 def test_with_one_label_the_paper_s_order_is_a_vote() -> None:
     """The identity is a fixed point: matrices are counted against the labels themselves."""
     data = drawn(0, dense=False)
@@ -355,6 +357,7 @@ def test_with_one_label_the_paper_s_order_is_a_vote() -> None:
     np.testing.assert_allclose(found, expected, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_with_several_labels_the_paper_s_order_learns_too() -> None:
     data = drawn(0, dense=True)
     model = fitted(data, "gem", order="paper")
@@ -362,6 +365,7 @@ def test_with_several_labels_the_paper_s_order_learns_too() -> None:
     assert accuracy(model, data) - accuracy(of_vote(True), data) > 0.15
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["gem", "mbem"])
 def test_matrices_of_masks_are_recovered(name: str) -> None:
     """One mask per image; one rater misses a third of the object."""
@@ -392,6 +396,7 @@ class StopError(Exception):
     """Ends a run between two epochs."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["gem", "mbem"])
 def test_a_run_that_is_cut_off_resumes_in_the_middle_of_a_round(name: str, tmp_path: Path) -> None:
     options: dict[str, Any] = {**PLAIN, "epochs": 5, "batch_size": 2, "lr": 0.1, "em_steps": 2}

@@ -456,6 +456,7 @@ def agree(step: Step, loss: float, terms: dict[str, float], count: int, where: s
     assert int(step.observed) == count, where
 
 
+@pytest.mark.slow
 @every_space
 @every_method
 def test_loss_is_likelihood_trace_and_prior(name: str, space: str) -> None:
@@ -486,6 +487,7 @@ def test_loss_is_likelihood_trace_and_prior(name: str, space: str) -> None:
                     own.sums.copy_(before)
 
 
+@pytest.mark.slow
 @every_space
 @learnt_methods
 def test_loss_of_the_warm_up(name: str, space: str) -> None:
@@ -530,6 +532,7 @@ def mean_trace(scene: Scene) -> float:
     return float(np.mean(traces))
 
 
+@pytest.mark.slow
 @every_space
 @every_method
 def test_held_out_batches(name: str, space: str) -> None:
@@ -591,6 +594,7 @@ def phases(name: str) -> list[dict[str, Any]]:
     return [*learning, *({**warm, "warm_up_on": on} for on in ("labels", "vote", "trace"))]
 
 
+@pytest.mark.slow
 @every_space
 @every_method
 def test_gradients_are_those_of_the_formulas(name: str, space: str) -> None:

@@ -76,6 +76,7 @@ def numbers(folder: Path) -> list[dict[str, Any]]:
     return [{k: v for k, v in row.items() if k not in ("seconds", "waiting")} for row in rows]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", TOYS)
 def test_a_killed_run_resumes_to_the_byte(name: str, runs: Path, killed: Path) -> None:
     assert len(numbers(killed / name)) == EPOCH
@@ -350,6 +351,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 class TestModels:
     """Trained toys predict and are scored, by what they declare."""
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("name", TOYS)
     def test_by_command(
         self,
@@ -463,6 +465,7 @@ class TestProtocol:
     def once(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setitem(METHODS, "once", MethodEntry("once", f"{__name__}:Once"))
 
+    @pytest.mark.slow
     def test_a_copy_of_a_pass_resumes_to_the_byte_in_16_bits(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:

@@ -246,6 +246,7 @@ def overlap(found: Any, mask: Any) -> float:
     return float(2 * both / ((found == 1).sum() + (mask == 1).sum()))
 
 
+@pytest.mark.slow
 def test_predictions_follow_the_weighting() -> None:
     model = trained()
     test = list(drawn(8, seed=1).iter_cases())

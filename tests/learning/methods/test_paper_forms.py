@@ -340,6 +340,7 @@ def study(spatial_dims: int = 2) -> Study:
     return Study.from_arrays(images, labels, raters=["ann", "bob", "cy"])
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:the raters' mean matrix")
 @PAPERS
 def test_papers_forms_train_and_are_loaded_again(name: str, tmp_path: Path) -> None:

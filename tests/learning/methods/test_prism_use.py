@@ -207,6 +207,7 @@ def dice(a: Any, b: Any) -> float:
     return float(2 * (a & b).sum() / (a.sum() + b.sum()))
 
 
+@pytest.mark.slow
 def test_raters_are_told_apart_and_recurrences_keep_the_truth() -> None:
     """Heads draw less and more as their raters do; the truth does not run away from the vote.
 

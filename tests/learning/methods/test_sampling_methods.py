@@ -534,6 +534,7 @@ def ged_of_mean(kind: str) -> float:
     return mean_ged(fitted("mean", two_kinds(kind, 24, 0)), two_kinds(kind, 6, 1))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "kind"), list(product(SAMPLERS, ("size", "absent"))))
 def test_both_kinds_of_masks_are_drawn(name: str, kind: str) -> None:
     test = two_kinds(kind, 6, 1)
@@ -619,6 +620,7 @@ def test_patches_of_volumes(name: str) -> None:
     assert corner.shape == (1, 2, 4, 8, 8)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SAMPLERS)
 def test_from_training_to_the_report(
     name: str, tmp_path: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch

@@ -250,6 +250,7 @@ def case_losses(log_truth: Array, labels: Tensor) -> list[float]:
     return [-log_truth[b, int(labels[b, r, y, x]), y, x] for b, r, y, x in places]
 
 
+@pytest.mark.slow
 def test_turns_with_a_network_beat_marks_alone(marks_alone: float) -> None:
     study = weak_study()
     model = trained(study, "scribble-sup")
@@ -358,12 +359,14 @@ def test_a_candidate_that_leaves_its_box_fills_it_badly() -> None:
     np.testing.assert_array_equal(np.isin(regions, box.inside[best]), pixels == 2)
 
 
+@pytest.mark.slow
 def test_candidates_in_turns_beat_filled_boxes() -> None:
     filled = score(trained(weak_study(what="box masks"), "mean"))
     model = trained(weak_study(what="boxes"), "box-sup")
     assert score(model) > filled + 0.05
 
 
+@pytest.mark.slow
 def test_held_out_boxes_choose_a_network_that_finds_objects() -> None:
     """Though all that their labels say is background."""
     study = weak_study(what="boxes")
@@ -523,6 +526,7 @@ def test_the_largest_part_of_each_class_is_kept() -> None:
     np.testing.assert_array_equal(kept, image)
 
 
+@pytest.mark.slow
 def test_consistent_predictions_are_learnt() -> None:
     """Beside the same mixtures without both terms, on images that nobody marked for training."""
     batch = batch_of(FRESH)
@@ -538,6 +542,7 @@ def test_consistent_predictions_are_learnt() -> None:
 # Masks from marks
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["lazy-snapping", "grabcut"])
 def test_masks_from_marks_beat_marks_alone(name: str, marks_alone: float) -> None:
     model = trained(weak_study(), name)
@@ -582,6 +587,7 @@ def test_an_image_without_marks_and_marks_that_contradict_do_no_harm(name: str) 
     assert np.isfinite(model.truth(images[0])).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["scribble-sup", "cycle-mix", "box-sup", "lazy-snapping"])
 def test_volumes(name: str) -> None:
     images = np.random.default_rng(0).normal(0, 0.1, (4, 1, 12, 12, 8))
@@ -597,6 +603,7 @@ def test_volumes(name: str) -> None:
     assert model.truth(images[0]).shape == (2, 12, 12, 8)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["scribble-sup", "box-sup"])
 def test_a_run_that_was_stopped_goes_on_as_if_it_was_not(name: str, tmp_path: Path) -> None:
     study = weak_study(6, size=16, what="boxes" if name == "box-sup" else "marks")

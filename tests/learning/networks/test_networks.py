@@ -342,6 +342,7 @@ def test_a_network_for_the_other_kind_of_question() -> None:
         TruthNetwork(build_backbone(NetworkOptions("unet"), 1, 2), 2, spatial_dims=0)
 
 
+@pytest.mark.slow
 def test_monai_is_imported_only_where_it_is_used() -> None:
     code = (
         "import sys\n"

@@ -230,6 +230,7 @@ def test_a_run_resumes_to_the_same_weights() -> None:
     assert weights[0] == weights[1]
 
 
+@pytest.mark.slow
 def test_all_verbs(
     package: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -277,6 +278,7 @@ def flat() -> nn.Module:
     return nn.Sequential(nn.Flatten(), nn.Linear(144, 5))
 
 
+@pytest.mark.slow
 def test_a_network_of_one_size(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     study = Study.from_arrays(rng.normal(size=(8, 1, 12, 12)), rng.integers(0, 2, (8, 3)))

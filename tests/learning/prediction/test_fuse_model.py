@@ -199,6 +199,7 @@ class TestCommand:
         assert said.code == 2 and "no image of case 'c1'" in said.err
         assert (folder / "out" / "c0.png").exists() and not (folder / "out" / "c1.png").exists()
 
+    @pytest.mark.slow
     @pytest.mark.parametrize(
         ("model", "more", "message"),
         [
@@ -239,6 +240,7 @@ class TestCommand:
         said = run(*words)
         assert said.code == 2 and "found no images, expected some: a model fuses" in said.err
 
+    @pytest.mark.slow
     def test_fusion_from_labels_alone_needs_no_torch(self, folder: Path) -> None:
         code = "import atexit; atexit.register(lambda: print('torch' in sys.modules))"
         words = ["fuse", pattern(folder), "-m", "vote", "-o", folder / "voted"]

@@ -53,6 +53,7 @@ def followed(logits: Tensor, truth: Tensor, case: int = 0) -> np.ndarray:
     return ((model.own.log_matrix().exp() - 0.1 * near) / 0.9).numpy()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("space", LARGE)
 def test_the_middle_of_an_image_is_seen(space: tuple[int, ...]) -> None:
     logits, truth = scene(*space)

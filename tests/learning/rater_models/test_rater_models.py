@@ -326,6 +326,7 @@ def test_distance_knows_who_answered() -> None:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:.*should not be instantiated:DeprecationWarning")  # torch's own
 @pytest.mark.parametrize("kind", ["pixel", "low rank"])
 def test_one_graph_for_torch_compile(kind: str) -> None:

@@ -94,6 +94,7 @@ def same(
         assert difference <= of_weights * scale, name
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", RUNS)
 def test_two_processes_are_one(name: str, alone: Path, together: Path) -> None:
     first, second = (found(together, name, rank) for rank in range(2))
@@ -109,6 +110,7 @@ def test_the_first_process_writes_the_run(together: Path) -> None:
     assert len((folder / "history.csv").read_text().splitlines()) == 4
 
 
+@pytest.mark.slow
 def test_torchrun_starts_them_too(alone: Path, tmp_path: Path) -> None:
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
     command = [*torchrun, "--nproc_per_node", "2", *SCRIPT, str(tmp_path), "2", "masks"]

@@ -72,6 +72,7 @@ def log_likelihood(model: raters.Model, study: Study, rater: str, position: int)
     return total
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["global-cm", "vote", "mean", "truth"])
 def test_the_late_rater_is_found(table: Study, method: str) -> None:
     model = first(table, method)
@@ -90,6 +91,7 @@ def test_the_late_rater_is_found(table: Study, method: str) -> None:
         assert torch.equal(value, before[name])  # the model that was given is as it was
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["global-cm", "pixel-cm", "low-rank-cm", "staple"])
 def test_masks_by_a_late_rater(method: str) -> None:
     """Who draws every object two pixels to the right is told from who draws it in place."""
@@ -117,6 +119,7 @@ def test_masks_by_a_late_rater(method: str) -> None:
     assert gain > 50
 
 
+@pytest.mark.slow
 def test_the_trained_network_drops_nothing(
     model: raters.Model, table: Study, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -201,6 +204,7 @@ class TestWhatIsRefused:
         with pytest.raises(RatersError, match="found the raters ann, bob, expected one that"):
             raters.extend(model, table.select(raters=["ann", "bob"]))
 
+    @pytest.mark.slow
     @pytest.mark.parametrize(
         ("method", "options", "why"),
         [

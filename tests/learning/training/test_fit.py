@@ -23,6 +23,8 @@ from raters.simulation import phantom_study, simulate, true_confusion
 from raters.study.study import Study
 from tests.support.models import told_through
 
+pytestmark = pytest.mark.slow
+
 NOBODY = Partition(np.zeros(0, np.intp), np.zeros(0, np.intp))
 TINY = {"epochs": 3, "batch_size": 8, "width": 4, "depth": 2, "progress": False}
 

@@ -112,12 +112,14 @@ def check(model: raters.Model, study: Study, tmp_path: Path) -> None:
 class TestWhatWorks:
     """Studies that the contract names."""
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("method", FOR_CLASSES)
     def test_classes_of_pictures(self, method: str, tmp_path: Path) -> None:
         study = pictures_with_classes()
         options = {"epochs": 2, "width": 4, "batch_size": 4, "progress": False}
         check(fit(study, method, **options), study, tmp_path)
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("method", FOR_CLASSES)
     def test_tables_with_repeated_and_no_answers(self, method: str, tmp_path: Path) -> None:
         study = table_with_repeats()
@@ -126,12 +128,14 @@ class TestWhatWorks:
         # One case a batch: some batches have no label at all.
         check(fit(study, method, **{**FLAT, "batch_size": 1, "epochs": 1}), study, tmp_path)
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("method", FOR_MASKS)
     def test_batches_without_labels(self, method: str, tmp_path: Path) -> None:
         study = masks(unlabelled=4)
         model = fit(study, method, **{**TINY, "batch_size": 1}, val_fraction=0.0)
         check(model, study, tmp_path)
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("method", ["global-cm", "low-rank-cm", "pixel-cm", "separate", "vote"])
     def test_one_case_by_one_rater(self, method: str, tmp_path: Path) -> None:
         study = masks(cases=1, raters=1)
@@ -140,6 +144,7 @@ class TestWhatWorks:
         assert "held_out" not in model.history[-1]
         assert model.best_epoch == 2
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("method", ["pixel-cm", "low-rank-cm"])
     @pytest.mark.parametrize("warm_up_on", ["vote", "labels"])
     def test_shared_matrices_of_many_classes(
@@ -161,6 +166,7 @@ class TestWhatWorks:
         assert np.array_equal(matrix[0], matrix[2])
         assert not np.allclose(np.diagonal(matrix[0, :, :, 0, 0]), 0.9, atol=1e-3)
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("method", ["oracle-cm", "pixel-cm", "separate", "staple", "mean"])
     @pytest.mark.parametrize("patch", ["whole", (16, 16), (8, 32)])
     def test_images_of_all_sizes(self, method: str, patch: Any, tmp_path: Path) -> None:
@@ -173,6 +179,7 @@ class TestWhatWorks:
         )
         check(fit(study, method, **TINY, patch_size=patch, patches_per_case=2), study, tmp_path)
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("patch", ["whole", (8, 8, 8), (4, 8, 2)])
     def test_volumes_smaller_than_patches(self, patch: Any, tmp_path: Path) -> None:
         study = masks(cases=3, space=(6, 5, 4))

@@ -52,6 +52,7 @@ def change_config(folder: Path, **entries: Any) -> None:
     path.write_text(yaml.safe_dump(config))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", METHODS)
 def test_a_copy_predicts_the_same(method: str, tmp_path: Path) -> None:
     model = make_model(method)
@@ -112,6 +113,7 @@ def test_a_tag_in_the_configuration_is_not_run(where: str, folder: Path, tmp_pat
     assert not (tmp_path / "made").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "text", ["", "- a\n- b\n", "just words", "a: [1, 2", "\x00", "[" * 1500, "{" * 1500]
 )
@@ -169,6 +171,7 @@ def test_weights_that_are_no_numbers_are_refused(folder: Path) -> None:
         raters.load(folder)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("entries", "said"),
     [

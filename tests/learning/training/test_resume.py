@@ -186,6 +186,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.slow
 class TestKilled:
     """A process that gets SIGKILL: it can do nothing about it."""
 
@@ -223,6 +224,7 @@ class TestKilled:
         assert_same_run(folder, whole)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("method", "options", "epoch", "error"),
     [

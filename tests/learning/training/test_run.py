@@ -261,6 +261,7 @@ def test_the_callers_random_numbers_stay(method: str) -> None:
 class TestPatience:
     """It stops when no epoch was better for some time, and says so."""
 
+    @pytest.mark.slow
     def test_it_stops_where_the_history_says(self, tmp_path: Path) -> None:
         """With a constant rate the epochs are the same ones, so the end can be foretold."""
         for warm_up in (0, 6):
@@ -292,6 +293,7 @@ class TestPatience:
 class TestPrecision:
     """The network may have 16 bits; the likelihood has 32."""
 
+    @pytest.mark.slow
     def test_bf16_is_close_to_32(self) -> None:
         losses = {
             precision: [

@@ -270,6 +270,7 @@ def test_what_a_killed_process_left_is_removed(
 # Training
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["pixel-cm", "vote"])
 def test_training_is_the_same_from_memory_store_and_workers(method: str, tmp_path: Path) -> None:
     study = files_study(tmp_path / "study")

@@ -120,6 +120,7 @@ def figures(names: list[str], theme: plots.Theme) -> dict[str, Callable[[], Figu
 KINDS = list(figures(["a", "b", "c"], "light"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_odd_names_are_drawn_without_warnings(kind: str) -> None:
     """Warnings are errors here: of letters without a glyph, of formulas, of the layout."""
@@ -128,6 +129,7 @@ def test_odd_names_are_drawn_without_warnings(kind: str) -> None:
         drawn(figures(names, "light")[kind]())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "theme"), list(zip(KINDS, cycle(LOOKS), strict=False)))
 def test_every_figure_is_saved_with_a_transparent_background(
     kind: str, theme: Any, tmp_path: Path
@@ -141,6 +143,7 @@ def test_every_figure_is_saved_with_a_transparent_background(
     assert "</svg>" in (tmp_path / "figure.svg").read_text()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_words_can_be_read_on_their_page(kind: str) -> None:
     for theme in ("light", "dark"):
@@ -158,11 +161,13 @@ def test_words_can_be_read_on_their_page(kind: str) -> None:
                 assert wanted != colour or not text.get_text()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [k for k in KINDS if k not in ("overlay", "errors")])
 def test_sixty_raters_are_drawn(kind: str) -> None:
     drawn(figures([f"rater {k}" for k in range(60)], "dark")[kind]())
 
 
+@pytest.mark.slow
 def test_pyplot_is_never_imported() -> None:
     code = (
         "import sys, numpy as np\nfrom raters.views import plots\n"

@@ -39,6 +39,7 @@ def tissue() -> Study:
     return Study.from_arrays([pink.astype(np.uint8)], labels, raters=["ann", "bob"], classes=names)
 
 
+@pytest.mark.slow
 def test_areas_over_a_coloured_picture_have_the_colours_of_the_legend(tmp_path: Path) -> None:
     study = tissue()
     case = report.viewer_case(study[0], study.raters, study.classes.names)
@@ -110,6 +111,7 @@ const ask = async (name) => {
 """
 
 
+@pytest.mark.slow
 def test_a_case_that_is_not_in_the_file_is_said(tmp_path: Path) -> None:
     page = raters.report(many_cases(30), tmp_path, cases_shown=4).read_text("utf-8")
     (index,) = re.findall(r'class="index">(.*?)</script>', page, re.S)
@@ -140,6 +142,7 @@ def test_a_case_that_is_not_in_the_file_is_said(tmp_path: Path) -> None:
     assert found.console == []
 
 
+@pytest.mark.slow
 def test_pages_of_all_cases_say_it_too(tmp_path: Path) -> None:
     path = raters.report(many_cases(9), tmp_path, cases_shown=4, all_cases=True)
     (further,) = (tmp_path / "cases").iterdir()
@@ -203,6 +206,7 @@ def wide_table() -> report.TableBlock:
     return report.TableBlock("t", rows, "A caption.")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("width", [1400, 2200])
 def test_tables_take_the_width_of_the_page(width: int, tmp_path: Path) -> None:
     small = report.TableBlock("s", [{"a": 1, "b": 2}])

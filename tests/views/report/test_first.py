@@ -138,6 +138,7 @@ def test_anonymous_raters_have_no_matrix_of_names() -> None:
     assert "reader0" not in " ".join(first.actions) and "reader0" not in str(first.cards)
 
 
+@pytest.mark.slow
 def test_cards_say_that_there_is_no_white_outline(tmp_path: Path) -> None:
     labels = np.zeros((2, 3, 16, 16), np.int16)
     labels[0, :, 4:9, 4:9] = 1
@@ -164,6 +165,7 @@ def test_nobody_is_weighed_where_raters_are_anonymous(tmp_path: Path) -> None:
     assert "--shared" not in say("act_class", anonymous=False, **two)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("reference", [True, False])
 def test_a_run_has_score_baseline_and_cut(tmp_path: Path, reference: bool) -> None:
     model = make_model(values=(0, 1), raters=("ann", "bob", "cat"))
@@ -276,6 +278,7 @@ def test_cards_say_how_many_classes_they_leave_out(tmp_path: Path) -> None:
     assert lines == [*expected, "and 4 more classes"]
 
 
+@pytest.mark.slow
 @pytest.mark.browser
 @pytest.mark.parametrize("width", [1400, 500])
 def test_cards_are_read_in_one_line_and_names_in_full_where_narrow(
@@ -411,6 +414,7 @@ def test_a_case_that_an_action_names_is_in_the_viewer() -> None:
     assert sorted([*shown, *viewer.rest]) == sorted(names)
 
 
+@pytest.mark.slow
 @pytest.mark.browser
 def test_raters_in_who_said_what_open(tmp_path: Path) -> None:
     study = classes_of_one_task(tmp_path)

@@ -269,6 +269,7 @@ def test_equal_names_have_files_of_their_own(tmp_path: Path) -> None:
     assert files == {"x.csv": "a\n0\n", "X-2.csv": "a\n1\n", "x-3.csv": "a\n2\n"}
 
 
+@pytest.mark.slow
 @quick
 @given(arrays(bool, array_shapes(min_dims=2, max_dims=2, max_side=8), elements=st.booleans()))
 def test_outlines_enclose_the_mask(mask: NDArray[np.bool_]) -> None:
@@ -353,6 +354,7 @@ def used(page: str, tmp_path_factory: pytest.TempPathFactory) -> Visit:
     return visit(page, USE, tmp_path_factory.mktemp("browser"))
 
 
+@pytest.mark.slow
 @pytest.mark.browser
 def test_browser_finds_no_fault(used: Visit) -> None:
     assert used.console == []

@@ -140,6 +140,7 @@ def test_volumes_and_wrong_shapes() -> None:
         confusion_colours([0, 1], np.eye(2))
 
 
+@pytest.mark.slow
 def test_tables_are_those_of_evaluate(report: Report, run: Path, study: Study) -> None:
     expected = evaluate(run, study, "test")
     for name, rows in {
@@ -224,6 +225,7 @@ def test_facts_and_which_cases(report: Report) -> None:
     assert "test cases" in report.about
 
 
+@pytest.mark.slow
 def test_is_written_and_names_are_only_names(report: Report, tmp_path: Path) -> None:
     path = write(report, tmp_path)
     assert path.stat().st_size < 2_000_000
@@ -374,6 +376,7 @@ def test_simulated_raters_have_true_matrices(tmp_path: Path) -> None:
     assert found == pytest.approx(skills) and has(report, "skill_true")
 
 
+@pytest.mark.slow
 def test_a_reference_gives_true_matrices_of_raters_who_labelled(tmp_path: Path) -> None:
     """Counted by hand; cat has labelled nothing here, so nobody knows how she errs."""
     model = make_model(values=(0, 1), raters=("ann", "bob", "cat"))

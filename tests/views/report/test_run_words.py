@@ -43,6 +43,7 @@ def probabilities(sure: np.ndarray[Any, Any], right: np.ndarray[Any, Any], seed:
 SPREAD = np.linspace(0.52, 0.98, 150)
 
 
+@pytest.mark.slow
 def test_an_error_that_chance_makes_is_no_alarm() -> None:
     text = probabilities(SPREAD, SPREAD)
     assert "no larger than 150 labels give by chance" in text or "The error is small" in text

@@ -361,6 +361,7 @@ def test_hostile_names_stay_texts_and_in_their_folder(tmp_path: Path) -> None:
     assert "&lt;script&gt;" in page_of(tmp_path / "out", found.files[EVIL])
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("small_figures")
 def test_cases_are_links_where_a_report_is_beside(tmp_path: Path) -> None:
     drawn = discs({"ann": 0, "bob": 1, "2": 2}, cases=4)

@@ -264,6 +264,7 @@ def test_the_typical_ratio_is_that_of_volumes() -> None:
     assert ratio["half"] == pytest.approx(sizes[2] / sizes[:2].mean(), abs=0.006)
 
 
+@pytest.mark.slow
 def test_fusion_says_who_errs_and_where(tmp_path: Path) -> None:
     study = drawn_study(RATERS)
     write_consensus(raters.fuse(study, "vote"), tmp_path / "fused")
@@ -372,6 +373,7 @@ def test_files_are_written(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.slow
 def test_names_are_only_text(tmp_path: Path) -> None:
     names = {"ann": 0.0, EVIL: 3.0, "\"&amp;'": -3.0}
     study = drawn_study(names, 2)
@@ -428,6 +430,7 @@ def test_class_table(tmp_path: Path) -> None:
     assert report(path, tmp_path / "out").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["dawid-skene", "vote"])
 def test_fused_class_table(tmp_path: Path, method: str) -> None:
     study = raters.read(answers(tmp_path))
@@ -502,6 +505,7 @@ def test_without_a_study_the_folder_is_shown(
     assert (out / "tables/performance-of-raters.csv").exists()
 
 
+@pytest.mark.slow
 def test_a_study_that_moved_away_is_said_and_can_be_given(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -503,6 +503,7 @@ def at_start() -> dict[str, NDArray[Any]]:
     return {name: mask[case.start[0]] for name, mask in said_by(case).items()}
 
 
+@pytest.mark.slow
 @pytest.mark.browser
 def test_browser_finds_no_fault(used: Visit, moved: Visit) -> None:
     assert used.console == moved.console == []
@@ -665,6 +666,7 @@ def test_browser_slices_planes_and_cases(moved: Visit) -> None:
     assert got["legend"] == ["model unsure"]
 
 
+@pytest.mark.slow
 @pytest.mark.browser
 @pytest.mark.parametrize("name", ["ü/2", "a&b #1"])
 def test_browser_opens_a_case_by_its_link(name: str, tmp_path: Path) -> None:
@@ -758,6 +760,7 @@ def test_browser_cuts_sagittal_slices_as_well(tmp_path: Path) -> None:
             assert found.answer["said"][name][row][column].splitlines() == expected
 
 
+@pytest.mark.slow
 @pytest.mark.browser
 @pytest.mark.parametrize(("name", "shown"), [("ann", "ann"), ("1", "rater 1")])
 def test_browser_says_what_a_pixel_is_not(name: str, shown: str, tmp_path: Path) -> None:
