@@ -158,7 +158,7 @@ def known_study(space: str) -> Study:
 
 
 def set_options(method: ConfusionMethod, name: str, **given: Any) -> None:
-    """Give a method other options, which it reads at each step."""
+    """Set other options of a method, which it reads at each step."""
     method_name, own = METHODS[name]
     start = {} if method_name == "oracle-cm" else {"init_accuracy": START}
     method.options = learning_method(method_name).parse({**own, **start, **given})
