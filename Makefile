@@ -33,7 +33,6 @@ test-fast: setup
 
 # Lines and branches of the package that tests run, in all processes; no number is a bar.
 coverage: setup
-	@mkdir -p build/coverage
 	$(PYTEST) --cov --cov-report=term:skip-covered --cov-report=html:build/coverage/html
 
 # Whether tests notice 300 small mistakes, one at a time; at most 3 hours, resumes in build/mutants.jsonl.
