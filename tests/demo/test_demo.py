@@ -160,6 +160,7 @@ def test_the_demo_names_what_it_ran(told: tuple[Path, str]) -> None:
     assert "look at a demo/report/report.html" in said
 
 
+@pytest.mark.slow
 def test_the_table_has_the_numbers_of_evaluate(
     told: tuple[Path, str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -187,6 +188,7 @@ def test_the_table_has_the_numbers_of_evaluate(
             assert f"{row[column]:.3f}" in said
 
 
+@pytest.mark.slow
 def test_each_rater_is_compared_with_what_is_expected_of_them(told: tuple[Path, str]) -> None:
     folder, said = told
     model = raters.load(folder / "runs/pixel-cm")

@@ -301,7 +301,6 @@ class TestClaims:
         with pytest.raises(RatersError, match=words):
             parse_check(check, spec)
 
-    @pytest.mark.slow
     @pytest.mark.parametrize("name", builtin())
     def test_checks_of_all_benchmarks_can_be_answered(self, name: str) -> None:
         refuse_checks(read_spec(name))

@@ -456,7 +456,6 @@ def agree(step: Step, loss: float, terms: dict[str, float], count: int, where: s
     assert int(step.observed) == count, where
 
 
-@pytest.mark.slow
 @every_space
 @every_method
 def test_loss_is_likelihood_trace_and_prior(name: str, space: str) -> None:
@@ -487,7 +486,6 @@ def test_loss_is_likelihood_trace_and_prior(name: str, space: str) -> None:
                     own.sums.copy_(before)
 
 
-@pytest.mark.slow
 @every_space
 @learnt_methods
 def test_loss_of_the_warm_up(name: str, space: str) -> None:
@@ -532,7 +530,6 @@ def mean_trace(scene: Scene) -> float:
     return float(np.mean(traces))
 
 
-@pytest.mark.slow
 @every_space
 @every_method
 def test_held_out_batches(name: str, space: str) -> None:
@@ -594,7 +591,6 @@ def phases(name: str) -> list[dict[str, Any]]:
     return [*learning, *({**warm, "warm_up_on": on} for on in ("labels", "vote", "trace"))]
 
 
-@pytest.mark.slow
 @every_space
 @every_method
 def test_gradients_are_those_of_the_formulas(name: str, space: str) -> None:

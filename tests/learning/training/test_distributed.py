@@ -103,6 +103,7 @@ def test_two_processes_are_one(name: str, alone: Path, together: Path) -> None:
     same(second, first)
 
 
+@pytest.mark.slow
 def test_the_first_process_writes_the_run(together: Path) -> None:
     folder = together / "run-masks"
     assert (folder / "weights.safetensors").exists()
@@ -118,6 +119,7 @@ def test_torchrun_starts_them_too(alone: Path, tmp_path: Path) -> None:
     same(found(tmp_path, "masks", 1), found(alone, "masks", 0))
 
 
+@pytest.mark.slow
 def test_a_process_that_dies_is_said_in_a_line(together: Path) -> None:
     said = (together / "out.txt").read_text()
     assert "error: found a process of this training gone" in said
