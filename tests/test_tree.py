@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 
 import raters
@@ -185,6 +186,7 @@ assert functions == called, functions ^ called
 """
 
 
+@pytest.mark.slow
 def test_public_functions_after_all_modules_are_imported(tmp_path: Path) -> None:
     """A module that bears the name of a function must not stand in its place."""
     packages = [path.parent.name for path in SOURCE.glob("*/__init__.py")]
