@@ -36,7 +36,7 @@ from raters_bench.results import (
 )
 from raters_bench.spec import Specification, builtin, read_spec
 from raters_bench.table import blocks, claim_rows, flat_rows, to_markdown_page
-from tests.support.benchmarks import made_spec, write_result, write_results
+from tests.raters_bench.makers import made_spec, write_result, write_results
 from tests.support.command_line import Run, run_in_process
 
 DICE: dict[str, Any] = {
