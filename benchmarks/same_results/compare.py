@@ -169,6 +169,22 @@ def _compare_json(before: Path, after: Path, where: str, found: Differences) -> 
     compare_values(old, new, where, "", found)
 
 
+def _compare_journals(before: Path, after: Path, where: str, found: Differences) -> None:
+    """Compare the lines of a journal; `source` is left out.
+
+    `source` is a hash of the paths, sizes and dates of the files that a case was read from, and
+    both sides read files of their own. That it is understood is seen where work is resumed.
+    """
+    old = _entries(before)
+    new = _entries(after)
+    compare_values(old, new, where, "", found)
+
+
+def _entries(path: Path) -> list[dict[str, Any]]:
+    entries = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+    return [{key: entry[key] for key in entry if key != "source"} for entry in entries]
+
+
 def _compare_yaml(before: Path, after: Path, where: str, found: Differences) -> None:
     old = yaml.load(before.read_text("utf-8"), yaml.CSafeLoader)
     new = yaml.load(after.read_text("utf-8"), yaml.CSafeLoader)
@@ -351,7 +367,7 @@ def _without_source(content: Any) -> Any:  # noqa: ANN401
 
 COMPARE: dict[str, Callable[[Path, Path, str, Differences], None]] = {
     ".json": _compare_json,
-    ".jsonl": _compare_text,
+    ".jsonl": _compare_journals,
     ".yaml": _compare_yaml,
     ".csv": _compare_csv,
     ".txt": _compare_text,

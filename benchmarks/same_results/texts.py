@@ -19,14 +19,16 @@ MEASURED = re.compile(r"seconds|waiting|seconds_left|time|peak_memory|created|ve
 - version, versions: of raters and libraries; a new version is no other result.
 """
 
+_NUMBER = r"\b\d+(?:,\d{3})*(?:\.\d+)?"
 _CHANGING = {
-    # A time of day; then a duration, as `raters.wording.duration` and others word it.
-    r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?(\+00:00|Z)?": "TIME",
-    r"\b\d[\d,.]* h \d+ min\b": "DURATION",
-    r"\b\d[\d,.]* (ms|s|min|h|seconds?|minutes?|hours?)\b": "DURATION",
     # Lines about epochs and their summary.
     r"\b(seconds|waiting) \d[\d.e-]*": r"\1 NUMBER",
     r"\bwaited for data \d+ % of the time": "waited for data",
+    # Speeds; then a time of day; then a duration, as `raters.wording.duration` and others word it.
+    _NUMBER + r" (cases|megapixels|megavoxels|songs|tasks)/s\b": r"NUMBER \1/s",
+    r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?(\+00:00|Z)?": "TIME",
+    _NUMBER + r" h \d+ min\b": "DURATION",
+    _NUMBER + r" (ms|s|min|h|seconds?|minutes?|hours?)\b": "DURATION",
     r"\braters \d+\.\d+\.\d+[\w.+]*": "raters VERSION",
 }
 _ATTRIBUTES = ("alt", "aria-label", "content", "data-name", "href", "placeholder", "title", "value")
