@@ -34,7 +34,7 @@ from same_results.commands import (
     killed_trainings,
     needed,
 )
-from same_results.compare import Differences, compare_folders, compare_printed
+from same_results.compare import Differences, compare_folders, compare_json, compare_text
 from same_results.inputs import make_inputs
 from same_results.texts import Cleaner
 from same_results.trees import Ended, Side, Tree
@@ -84,7 +84,9 @@ def compare_results(
 
     for stream in ("out", "err"):
         old, new = (side.printed(command.name, stream) for side in sides)
-        compare_printed(old, new, f"{command.name} ({stream})", differences)
+        is_json = stream == "out" and command.prints_json and ends[0].code == ends[1].code == 0
+        compare = compare_json if is_json else compare_text
+        compare(old, new, f"{command.name} ({stream})", differences)
     old_folder, new_folder = (side.folder / command.name for side in sides)
     compare_folders(old_folder, new_folder, command.name, differences)
     return differences

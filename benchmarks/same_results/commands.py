@@ -47,6 +47,11 @@ class Command:
         return [re.sub(r"^OUT(?=/|$)", self.name, word) for word in words]
 
     @property
+    def prints_json(self) -> bool:
+        """Whether it prints JSON, where it does not fail."""
+        return "--json" in self.arguments or self.arguments[-2:] == ["--format", "json"]
+
+    @property
     def codes(self) -> tuple[int, ...]:
         """The exit codes that are expected."""
         if self.name.startswith(REFUSED):

@@ -151,7 +151,8 @@ def _around_change(line: str) -> str:
     return line if len(line) <= 300 else f"{line[:300]}... ({len(line):,} characters)"
 
 
-def _compare_text(before: Path, after: Path, where: str, found: Differences) -> None:
+def compare_text(before: Path, after: Path, where: str, found: Differences) -> None:
+    """Compare two files of text."""
     old = before.read_text("utf-8").splitlines()
     new = after.read_text("utf-8").splitlines()
     compare_lines(old, new, where, found)
@@ -163,7 +164,8 @@ def _compare_pages(before: Path, after: Path, where: str, found: Differences) ->
     compare_lines(old, new, where, found)
 
 
-def _compare_json(before: Path, after: Path, where: str, found: Differences) -> None:
+def compare_json(before: Path, after: Path, where: str, found: Differences) -> None:
+    """Compare two files of JSON."""
     old = json.loads(before.read_text("utf-8"))
     new = json.loads(after.read_text("utf-8"))
     compare_values(old, new, where, "", found)
@@ -196,16 +198,6 @@ def _compare_csv(before: Path, after: Path, where: str, found: Differences) -> N
         old = list(csv.DictReader(old_file))
         new = list(csv.DictReader(new_file))
     compare_values(old, new, where, "", found)
-
-
-def compare_printed(before: Path, after: Path, where: str, found: Differences) -> None:
-    """Compare what commands printed: JSON by its values, all else by line."""
-    old = before.read_text("utf-8")
-    new = after.read_text("utf-8")
-    if old.startswith(("{", "[")) and new.startswith(("{", "[")):
-        compare_values(json.loads(old), json.loads(new), where, "", found)
-    else:
-        compare_lines(old.splitlines(), new.splitlines(), where, found)
 
 
 # Arrays ------------------------------------------------------------------------------------------
@@ -366,13 +358,13 @@ def _without_source(content: Any) -> Any:  # noqa: ANN401
 
 
 COMPARE: dict[str, Callable[[Path, Path, str, Differences], None]] = {
-    ".json": _compare_json,
+    ".json": compare_json,
     ".jsonl": _compare_journals,
     ".yaml": _compare_yaml,
     ".csv": _compare_csv,
-    ".txt": _compare_text,
-    ".md": _compare_text,
-    ".svg": _compare_text,
+    ".txt": compare_text,
+    ".md": compare_text,
+    ".svg": compare_text,
     ".html": _compare_pages,
     ".png": _compare_pictures,
     ".nii.gz": _compare_volumes,

@@ -25,7 +25,7 @@ _CHANGING = {
     r"\b(seconds|waiting) \d[\d.e-]*": r"\1 NUMBER",
     r"\bwaited for data \d+ % of the time": "waited for data",
     # Speeds; then a time of day; then a duration, as `raters.wording.duration` and others word it.
-    _NUMBER + r" (cases|megapixels|megavoxels|songs|tasks)/s\b": r"NUMBER \1/s",
+    r"\b\d[\d,.]*(e[+-]?\d+)? (\w+)/s\b": r"NUMBER \2/s",
     r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?(\+00:00|Z)?": "TIME",
     _NUMBER + r" h \d+ min\b": "DURATION",
     _NUMBER + r" (ms|s|min|h|seconds?|minutes?|hours?)\b": "DURATION",
@@ -76,6 +76,7 @@ class _PageText(HTMLParser):
         self.lines: list[str] = []
         self._open: list[str] = []
         self._is_data = False
+        self._data = ""
         self._heads: list[str] = []
         self._column = 0
 
@@ -101,7 +102,11 @@ class _PageText(HTMLParser):
                 self.lines.append(f"{tag} {name}: {value}")
 
     def handle_endtag(self, tag: str) -> None:
-        """Leave an element, and those in it that were not closed."""
+        """Leave an element, and those in it that were not closed; keep the data of a script."""
+        if tag == "script" and self._data:
+            content = without_measured(json.loads(self._data))
+            self.lines.append(json.dumps(content, sort_keys=True))
+            self._data = ""
         if tag in self._open:
             while self._open.pop() != tag:
                 pass
@@ -113,7 +118,7 @@ class _PageText(HTMLParser):
             return
         if "script" in self._open:
             if self._is_data:
-                self.lines.append(json.dumps(without_measured(json.loads(data)), sort_keys=True))
+                self._data += data  # the parser may give it in parts
             return
         if "th" in self._open and self._heads:
             self._heads[-1] += text
