@@ -9,14 +9,12 @@ from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
-MEASURED = re.compile(r"seconds|waiting|seconds_left|time|peak_memory|created|version|versions")
-"""Keys and columns that hold times, dates and versions: they are another in every run.
+MEASURED = re.compile(r"seconds|waiting|version|raters_version")
+"""Keys and columns that are left out: they are another in every run, or in every version.
 
-- seconds, seconds_left, time: wall-clock time.
+- seconds: wall-clock time.
 - waiting: the share of this time in which training waited for data.
-- peak_memory: what the process used, which depends on what was imported before.
-- created: a date.
-- version, versions: of raters and libraries; a new version is no other result.
+- version, raters_version: of raters; a new version is no other result.
 """
 
 _NUMBER = r"\b\d+(?:,\d{3})*(?:\.\d+)?"
