@@ -9,11 +9,14 @@ from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
-MEASURED = re.compile(r"seconds|waiting|version|raters_version")
+MEASURED = re.compile(r"seconds|waiting|peak_memory_mb|checksum|version|raters_version")
 """Keys and columns that are left out: they are another in every run, or in every version.
 
 - seconds: wall-clock time.
 - waiting: the share of this time in which training waited for data.
+- peak_memory_mb: of a process, in results of benchmarks.
+- checksum: of a result of a benchmark, with its seconds and memory; it is checked where results
+  are read again.
 - version, raters_version: of raters; a new version is no other result.
 """
 
