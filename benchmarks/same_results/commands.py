@@ -57,7 +57,8 @@ class Command:
         if self.name.startswith(REFUSED):
             return (1, 2)
         if self.name.startswith(KILLED):
-            return (-self.signal,)
+            # Ended by the signal, or by its own handler, which exits as a shell would say it.
+            return (-self.signal, 128 + self.signal)
         return (0,)
 
 
