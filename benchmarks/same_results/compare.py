@@ -7,7 +7,6 @@ import difflib
 import gzip
 import io
 import json
-import math
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -82,45 +81,47 @@ def compare_files(before: Path, after: Path, where: str, differences: Difference
 # Plain data and texts ----------------------------------------------------------------------------
 
 
-def compare_values(old: object, new: object, where: str, path: str, found: Differences) -> None:
+def compare_values(
+    old: object, new: object, where: str, path: str, differences: Differences
+) -> None:
     """Compare plain data: dictionaries, lists, numbers, texts."""
     if isinstance(old, dict) and isinstance(new, dict):
-        _compare_dictionaries(old, new, where, path, found)
+        _compare_dictionaries(old, new, where, path, differences)
     elif isinstance(old, list) and isinstance(new, list):
-        _compare_lists(old, new, where, path, found)
+        _compare_lists(old, new, where, path, differences)
     else:
-        found.values += 1
-        if not _equal(old, new, found.cleaner):
-            found.add(where, f"{path}: {_brief(old)} -> {_brief(new)}")
+        differences.values += 1
+        if not _equal(old, new, differences.cleaner):
+            differences.add(where, f"{path}: {_shortened(repr(old))} -> {_shortened(repr(new))}")
 
 
-def _brief(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= 200 else f"{text[:200]}... ({len(text):,} characters)"
+def _shortened(text: str, most: int = 300) -> str:
+    """Return a text for the terminal."""
+    return text if len(text) <= most else f"{text[:most]}... ({len(text):,} characters)"
 
 
 def _compare_dictionaries(
-    old: dict[Any, Any], new: dict[Any, Any], where: str, path: str, found: Differences
+    old: dict[Any, Any], new: dict[Any, Any], where: str, path: str, differences: Differences
 ) -> None:
     for key, value in old.items():
         if is_measured(str(key)):
             continue
         if key in new:
-            compare_values(value, new[key], where, f"{path}.{key}", found)
+            compare_values(value, new[key], where, f"{path}.{key}", differences)
         else:
-            found.add(where, f"{path}.{key}: only before")
+            differences.add(where, f"{path}.{key}: only before")
     for key in new:
         if key not in old and not is_measured(str(key)):
-            found.add(where, f"{path}.{key}: only after")
+            differences.add(where, f"{path}.{key}: only after")
 
 
 def _compare_lists(
-    old: list[Any], new: list[Any], where: str, path: str, found: Differences
+    old: list[Any], new: list[Any], where: str, path: str, differences: Differences
 ) -> None:
     if len(old) != len(new):
-        found.add(where, f"{path}: {len(old)} values -> {len(new)}")
+        differences.add(where, f"{path}: {len(old)} values -> {len(new)}")
     for k, (one, other) in enumerate(zip(old, new, strict=False)):
-        compare_values(one, other, where, f"{path}[{k}]", found)
+        compare_values(one, other, where, f"{path}[{k}]", differences)
 
 
 def _equal(old: object, new: object, cleaner: Cleaner) -> bool:
@@ -129,49 +130,45 @@ def _equal(old: object, new: object, cleaner: Cleaner) -> bool:
         return False
     if isinstance(old, str) and isinstance(new, str):
         return old == new or cleaner.clean(old) == cleaner.clean(new)
-    if isinstance(old, float) and isinstance(new, float) and math.isnan(old):
-        return math.isnan(new)
+    if isinstance(old, float):
+        return repr(old) == repr(new)  # NaN is NaN, and -0.0 is not 0.0
     return old == new
 
 
-def compare_lines(old: list[str], new: list[str], where: str, found: Differences) -> None:
+def compare_lines(old: list[str], new: list[str], where: str, differences: Differences) -> None:
     """Compare texts by line, after times, versions and paths are taken out."""
-    old_lines = [found.cleaner.clean(line) for line in old]
-    new_lines = [found.cleaner.clean(line) for line in new]
-    found.values += len(old_lines)
+    old_lines = [differences.cleaner.clean(line) for line in old]
+    new_lines = [differences.cleaner.clean(line) for line in new]
+    differences.values += len(old_lines)
     if old_lines == new_lines:
         return
     changes = difflib.unified_diff(old_lines, new_lines, n=0, lineterm="")
     for change in list(changes)[2:]:
         if not change.startswith("@@"):
-            found.add(where, _around_change(change))
+            differences.add(where, _shortened(change))
 
 
-def _around_change(line: str) -> str:
-    return line if len(line) <= 300 else f"{line[:300]}... ({len(line):,} characters)"
-
-
-def compare_text(before: Path, after: Path, where: str, found: Differences) -> None:
+def compare_text(before: Path, after: Path, where: str, differences: Differences) -> None:
     """Compare two files of text."""
     old = before.read_text("utf-8").splitlines()
     new = after.read_text("utf-8").splitlines()
-    compare_lines(old, new, where, found)
+    compare_lines(old, new, where, differences)
 
 
-def _compare_pages(before: Path, after: Path, where: str, found: Differences) -> None:
+def _compare_pages(before: Path, after: Path, where: str, differences: Differences) -> None:
     old = page_text(before.read_text("utf-8"))
     new = page_text(after.read_text("utf-8"))
-    compare_lines(old, new, where, found)
+    compare_lines(old, new, where, differences)
 
 
-def compare_json(before: Path, after: Path, where: str, found: Differences) -> None:
+def compare_json(before: Path, after: Path, where: str, differences: Differences) -> None:
     """Compare two files of JSON."""
     old = json.loads(before.read_text("utf-8"))
     new = json.loads(after.read_text("utf-8"))
-    compare_values(old, new, where, "", found)
+    compare_values(old, new, where, "", differences)
 
 
-def _compare_journals(before: Path, after: Path, where: str, found: Differences) -> None:
+def _compare_journals(before: Path, after: Path, where: str, differences: Differences) -> None:
     """Compare the lines of a journal; `source` is left out.
 
     `source` is a hash of the paths, sizes and dates of the files that a case was read from, and
@@ -179,7 +176,7 @@ def _compare_journals(before: Path, after: Path, where: str, found: Differences)
     """
     old = _entries(before)
     new = _entries(after)
-    compare_values(old, new, where, "", found)
+    compare_values(old, new, where, "", differences)
 
 
 def _entries(path: Path) -> list[dict[str, Any]]:
@@ -187,51 +184,54 @@ def _entries(path: Path) -> list[dict[str, Any]]:
     return [{key: entry[key] for key in entry if key != "source"} for entry in entries]
 
 
-def _compare_yaml(before: Path, after: Path, where: str, found: Differences) -> None:
+def _compare_yaml(before: Path, after: Path, where: str, differences: Differences) -> None:
     old = yaml.load(before.read_text("utf-8"), yaml.CSafeLoader)
     new = yaml.load(after.read_text("utf-8"), yaml.CSafeLoader)
-    compare_values(old, new, where, "", found)
+    compare_values(old, new, where, "", differences)
 
 
-def _compare_csv(before: Path, after: Path, where: str, found: Differences) -> None:
+def _compare_csv(before: Path, after: Path, where: str, differences: Differences) -> None:
     with before.open(newline="") as old_file, after.open(newline="") as new_file:
-        old = list(csv.DictReader(old_file))
-        new = list(csv.DictReader(new_file))
-    compare_values(old, new, where, "", found)
+        old = csv.DictReader(old_file)
+        new = csv.DictReader(new_file)
+        compare_values(
+            list(old.fieldnames or ()), list(new.fieldnames or ()), where, "columns", differences
+        )
+        compare_values(list(old), list(new), where, "", differences)
 
 
 # Arrays ------------------------------------------------------------------------------------------
 
 
-def compare_arrays(old: Array, new: Array, where: str, found: Differences) -> None:
+def compare_arrays(old: Array, new: Array, where: str, differences: Differences) -> None:
     """Compare two arrays to the bit."""
-    found.values += 1
+    differences.values += 1
     if old.shape != new.shape or old.dtype != new.dtype:
-        found.add(where, f"{old.dtype}{old.shape} -> {new.dtype}{new.shape}")
+        differences.add(where, f"{old.dtype}{old.shape} -> {new.dtype}{new.shape}")
     elif old.tobytes() != new.tobytes():
         number = np.count_nonzero(np.atleast_1d(old != new))
-        found.add(where, f"{number:,} of {old.size:,} values differ")
+        differences.add(where, f"{number:,} of {old.size:,} values differ")
 
 
 def _compare_named(
-    old: dict[str, Any], new: dict[str, Any], where: str, found: Differences
+    old: dict[str, Any], new: dict[str, Any], where: str, differences: Differences
 ) -> None:
     """Compare arrays by name."""
     for name in sorted(old.keys() | new.keys()):
         if name not in new:
-            found.add(where, f"array {name}: only before")
+            differences.add(where, f"array {name}: only before")
         elif name not in old:
-            found.add(where, f"array {name}: only after")
+            differences.add(where, f"array {name}: only after")
         else:
-            compare_arrays(old[name], new[name], f"{where} {name}", found)
+            compare_arrays(old[name], new[name], f"{where} {name}", differences)
 
 
-def _compare_pictures(before: Path, after: Path, where: str, found: Differences) -> None:
+def _compare_pictures(before: Path, after: Path, where: str, differences: Differences) -> None:
     from PIL import Image
 
     with Image.open(before) as old, Image.open(after) as new:
-        compare_arrays(np.asarray(old), np.asarray(new), where, found)
-        compare_values(_texts_of(old), _texts_of(new), where, "", found)
+        compare_arrays(np.asarray(old), np.asarray(new), where, differences)
+        compare_values(_texts_of(old), _texts_of(new), where, "", differences)
 
 
 def _texts_of(picture: Any) -> dict[str, str]:  # noqa: ANN401
@@ -239,8 +239,8 @@ def _texts_of(picture: Any) -> dict[str, str]:  # noqa: ANN401
     return {str(k): v for k, v in picture.info.items() if isinstance(v, str)}
 
 
-def _compare_volumes(before: Path, after: Path, where: str, found: Differences) -> None:
-    compare_arrays(_unpacked(before), _unpacked(after), where, found)
+def _compare_volumes(before: Path, after: Path, where: str, differences: Differences) -> None:
+    compare_arrays(_unpacked(before), _unpacked(after), where, differences)
 
 
 def _unpacked(path: Path) -> Array:
@@ -249,31 +249,33 @@ def _unpacked(path: Path) -> Array:
     return np.frombuffer(gzip.decompress(content) if path.suffix == ".gz" else content, np.uint8)
 
 
-def _compare_numpy(before: Path, after: Path, where: str, found: Differences) -> None:
-    compare_arrays(np.load(before, mmap_mode="r"), np.load(after, mmap_mode="r"), where, found)
+def _compare_numpy(before: Path, after: Path, where: str, differences: Differences) -> None:
+    compare_arrays(
+        np.load(before, mmap_mode="r"), np.load(after, mmap_mode="r"), where, differences
+    )
 
 
-def _compare_npz(before: Path, after: Path, where: str, found: Differences) -> None:
+def _compare_npz(before: Path, after: Path, where: str, differences: Differences) -> None:
     with np.load(before) as old, np.load(after) as new:
-        _compare_named(dict(old), dict(new), where, found)
+        _compare_named(dict(old), dict(new), where, differences)
 
 
-def _compare_weights(before: Path, after: Path, where: str, found: Differences) -> None:
+def _compare_weights(before: Path, after: Path, where: str, differences: Differences) -> None:
     from safetensors import safe_open
     from safetensors.numpy import load_file
 
-    _compare_named(load_file(before), load_file(after), where, found)
+    _compare_named(load_file(before), load_file(after), where, differences)
     with safe_open(before, "np") as old, safe_open(after, "np") as new:
-        compare_values(old.metadata() or {}, new.metadata() or {}, where, "metadata", found)
+        compare_values(old.metadata() or {}, new.metadata() or {}, where, "metadata", differences)
 
 
-def _compare_checkpoints(before: Path, after: Path, where: str, found: Differences) -> None:
+def _compare_checkpoints(before: Path, after: Path, where: str, differences: Differences) -> None:
     """Compare all tensors and numbers of a checkpoint; loading runs no code of a checkout."""
     import torch
 
     old = torch.load(before, map_location="cpu", weights_only=True)
     new = torch.load(after, map_location="cpu", weights_only=True)
-    compare_values(_as_plain(old), _as_plain(new), where, "", found)
+    compare_values(_as_plain(old), _as_plain(new), where, "", differences)
 
 
 def _as_plain(content: Any) -> Any:  # noqa: ANN401
@@ -290,20 +292,20 @@ def _as_plain(content: Any) -> Any:  # noqa: ANN401
     return content
 
 
-def _compare_parquet(before: Path, after: Path, where: str, found: Differences) -> None:
+def _compare_parquet(before: Path, after: Path, where: str, differences: Differences) -> None:
     import pandas as pd
 
-    found.values += 1
+    differences.values += 1
     if not pd.read_parquet(before).equals(pd.read_parquet(after)):
-        found.add(where, "tables differ")
+        differences.add(where, "tables differ")
 
 
 # Exported networks -------------------------------------------------------------------------------
 
 
-def _compare_onnx(before: Path, after: Path, where: str, found: Differences) -> None:
+def _compare_onnx(before: Path, after: Path, where: str, differences: Differences) -> None:
     """Compare the operations and weights; names of modules and lines of source are left out."""
-    compare_values(_onnx_parts(before), _onnx_parts(after), where, "", found)
+    compare_values(_onnx_parts(before), _onnx_parts(after), where, "", differences)
 
 
 def _onnx_parts(path: Path) -> dict[str, Any]:
@@ -328,10 +330,10 @@ def _onnx_parts(path: Path) -> dict[str, Any]:
 _SOURCE_KEYS = ("stack_trace", "nn_module_stack", "source_fn_stack", "torch_fn", "from_node")
 
 
-def _compare_archives(before: Path, after: Path, where: str, found: Differences) -> None:
+def _compare_archives(before: Path, after: Path, where: str, differences: Differences) -> None:
     """Compare the members of an archive (.pt2, .zip); lines of source in it are left out."""
     with zipfile.ZipFile(before) as old, zipfile.ZipFile(after) as new:
-        compare_values(_members(old), _members(new), where, "", found)
+        compare_values(_members(old), _members(new), where, "", differences)
 
 
 def _members(archive: zipfile.ZipFile) -> dict[str, Any]:
