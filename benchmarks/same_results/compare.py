@@ -137,8 +137,9 @@ def _equal(old: object, new: object, cleaner: Cleaner) -> bool:
 
 def compare_lines(old: list[str], new: list[str], where: str, differences: Differences) -> None:
     """Compare texts by line, after times, versions and paths are taken out."""
-    old_lines = [differences.cleaner.clean(line) for line in old]
-    new_lines = [differences.cleaner.clean(line) for line in new]
+    # The blanks that fill a table's line depend on the longest time in it.
+    old_lines = [differences.cleaner.clean(line).rstrip() for line in old]
+    new_lines = [differences.cleaner.clean(line).rstrip() for line in new]
     differences.values += len(old_lines)
     if old_lines == new_lines:
         return

@@ -25,6 +25,8 @@ _CHANGING = {
     # Lines about epochs and their summary.
     r"\b(seconds|waiting) \d[\d.e-]*": r"\1 NUMBER",
     r"\bwaited for data \d+ % of the time": "waited for data",
+    # What `train --dry-run` expects of this machine at this time.
+    r"^memory +about [\d.]+ [GM]B": "memory NUMBER",
     # Speeds; then a time of day; then a duration, as `raters.wording.duration` and others word it.
     r"\b\d[\d,.]*(e[+-]?\d+)? (\w+)/s\b": r"NUMBER \2/s",
     r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?(\+00:00|Z)?": "TIME",
