@@ -9,10 +9,10 @@ from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
-MEASURED = re.compile(r"seconds|waiting|peak_memory_mb|checksum|version|raters_version")
+MEASURED = re.compile(r"seconds|cpu_seconds|waiting|peak_memory_mb|checksum|version|raters_version")
 """Keys and columns that are left out: they are another in every run, or in every version.
 
-- seconds: wall-clock time.
+- seconds, cpu_seconds: times that this run took.
 - waiting: the share of this time in which training waited for data.
 - peak_memory_mb: of a process, in results of benchmarks.
 - checksum: of a result of a benchmark, with its seconds and memory; it is checked where results
