@@ -9,7 +9,9 @@ from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
-MEASURED = re.compile(r"seconds|cpu_seconds|waiting|peak_memory_mb|checksum|version|raters_version")
+MEASURED = re.compile(
+    r"seconds|cpu_seconds|waiting|peak_memory_mb|checksum|versions?|raters_version"
+)
 """Keys and columns that are left out: they are another in every run, or in every version.
 
 - seconds, cpu_seconds: times that this run took.
@@ -17,7 +19,7 @@ MEASURED = re.compile(r"seconds|cpu_seconds|waiting|peak_memory_mb|checksum|vers
 - peak_memory_mb: of a process, in results of benchmarks.
 - checksum: of a result of a benchmark, with its seconds and memory; it is checked where results
   are read again.
-- version, raters_version: of raters; a new version is no other result.
+- version, versions, raters_version: of raters and libraries; a new version is no other result.
 """
 
 _NUMBER = r"\b\d+(?:,\d{3})*(?:\.\d+)?"
