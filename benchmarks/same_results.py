@@ -23,8 +23,8 @@ not compared, nor is the order of keys in JSON and YAML. The pages in `docs/` ar
 The libraries are those of this Python, and the data are taken to be unchanged: after either has
 changed, start with an empty FOLDER.
 
-295 commands, 1.9 million values: 9 CPU-minutes a side. On two cores with a load of 9 by others, one
-side took 21 minutes and both at once 26; to compare once more what has been run takes half a minute.
+295 commands, 1.9 million values: 9 CPU-minutes a side. On two cores with a load of 9 by others,
+one side took 21 minutes and both at once 26; comparing again takes half a minute.
 """
 
 from __future__ import annotations
