@@ -29,7 +29,7 @@ _CHANGING = {
     r"\bwaited for data \d+ % of the time": "waited for data",
     # What `train --dry-run` expects of this machine at this time.
     r"^memory +about [\d.]+ [GM]B": "memory NUMBER",
-    # Speeds; then a time of day; then a duration, as `raters.core.wording.duration` and others word it.
+    # Speeds; then a time of day; then a duration, as `raters.core.wording.duration` words it.
     r"\b\d[\d,.]*(e[+-]?\d+)? (\w+)/s\b": r"NUMBER \2/s",
     r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?(\+00:00|Z)?": "TIME",
     _NUMBER + r" h \d+ min\b": "DURATION",
