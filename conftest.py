@@ -1,4 +1,4 @@
-"""What all tests start from: one thread per process, what is made once, a Ctrl-C that is heard."""
+"""Settings and fixtures of all tests: one thread per process, caches, Ctrl-C, browsers."""
 
 import contextlib
 import functools
@@ -84,7 +84,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
-    """Look for no garbage among what is imported and collected, then or later: all of it stays."""
+    """Collect no garbage while tests are collected, and freeze what is there then."""
     gc.disable()
     try:
         return (yield)

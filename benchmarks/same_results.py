@@ -14,8 +14,8 @@ and resume trainings that were killed (`--handover only` does nothing else than 
 All that commands write and print is compared: masks, weights, numbers and the content of
 checkpoints to the bit; notes, the terminal and the text of pages as whole strings. What is only on
 one side is a difference. Left out, with the reason beside it, is what is another in every run:
-`MEASURED` and `_CHANGING` in `same_results/texts.py` (times, speeds, memory, versions);
-`LEFT_OUT`, `_compare_journals`, `_onnx_parts` and `_SOURCE_KEYS` in `same_results/compare.py`
+`MEASURED` and `_CHANGING` in `two_checkouts/texts.py` (times, speeds, memory, versions);
+`LEFT_OUT`, `_compare_journals`, `_onnx_parts` and `_SOURCE_KEYS` in `two_checkouts/compare.py`
 (lock files, dates of files, lines of source in exported networks). Styles and scripts of pages are
 not compared, nor is the order of keys in JSON and YAML. The pages in `docs/` are made by
 `docs/make_tables.py`, and a test compares them; here `bench table` shows the same results.
@@ -36,17 +36,17 @@ from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from same_results.commands import (
+from two_checkouts.commands import (
     Command,
     all_commands,
     continued_commands,
     killed_trainings,
     needed,
 )
-from same_results.compare import Differences, compare_folders, compare_json, compare_text
-from same_results.inputs import make_inputs
-from same_results.texts import Cleaner
-from same_results.trees import Ended, Side, Tree
+from two_checkouts.compare import Differences, compare_folders, compare_json, compare_text
+from two_checkouts.inputs import make_inputs
+from two_checkouts.texts import Cleaner
+from two_checkouts.trees import Ended, Side, Tree
 
 
 class Totals:

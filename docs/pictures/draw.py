@@ -20,8 +20,7 @@ from scipy.ndimage import grey_dilation
 
 import raters
 from raters.assessment.agreement_case import entropy_map
-from raters.fusion._spatial_staple import local_accuracy, spatial_staple
-from raters.fusion._staple import staple
+from raters.fusion import local_accuracy, spatial_staple, staple
 from raters.simulation import disc_study
 from raters.simulation.coarse import draw_area, draw_boxes, draw_scribbles
 from raters.simulation.layers import Layers

@@ -1,4 +1,4 @@
-"""`raters.views.report.report`: the report of a study, a fusion result or a trained run."""
+"""`raters.report`: the report of a study, a fusion result or a trained run."""
 
 from __future__ import annotations
 

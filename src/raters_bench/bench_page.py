@@ -11,10 +11,11 @@ from raters.learning.methods.registry import METHODS
 from raters.views.report.blocks import Block as Shown
 from raters.views.report.blocks import First, Matrix, Number, Report, Section, TableBlock, TextBlock
 from raters.views.report.page import render
-from raters.views.texts.say import plain, say
+from raters.views.texts.say import plain
 from raters_bench.blocks import Block, difference_cell, value_words
 from raters_bench.pages import plain_finding
 from raters_bench.results import Collected, Summary, paired
+from raters_bench.say import say
 from raters_bench.table import blocks, claim_blocks, claim_rows
 
 _MOST_COLUMNS = 6

@@ -18,7 +18,7 @@ from raters_bench import cli_options as o
 
 if TYPE_CHECKING:
     from raters.comparison.cell import Cell
-    from raters.comparison.run import BenchRun
+    from raters.comparison.run import CellsRun
     from raters.study.study import Study
     from raters_bench.results import Collected
     from raters_bench.spec import Specification
@@ -187,7 +187,7 @@ def _show_run(
     specs: Sequence[Specification],
     scale: str,
     folder: Path,
-    done: BenchRun,
+    done: CellsRun,
     as_json: bool,
 ) -> None:
     """Print the tables of a run, how to get more, and what failed; exit code 2 if something did."""
@@ -217,7 +217,7 @@ def _show_run(
     _end_with_failed_cells(done)
 
 
-def _end_with_failed_cells(done: BenchRun) -> None:
+def _end_with_failed_cells(done: CellsRun) -> None:
     """Name the cells that failed and end with exit code 2; say nothing if none did."""
     errors = [RatersError(f"{f.cell.benchmark}: {f.cell.name}: {f.error}") for f in done.failures]
     terminal.end_with_failures(errors, "failed", of="cell")

@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 
 from raters.comparison.cell import Cell, refuse_options, result_of
-from raters.comparison.run import BenchRun, run_cells
+from raters.comparison.run import CellsRun, run_cells
 from raters.core.cluster import Tell
 from raters.core.errors import RatersError
 from raters.io.rows import Row
@@ -23,7 +23,7 @@ def run_benchmarks(
     again: bool = False,
     progress: bool = False,
     tell: Tell | None = None,
-) -> BenchRun:
+) -> CellsRun:
     """Run cells and write one JSON file for each; cells with a result are skipped.
 
     Args:

@@ -262,7 +262,7 @@ def test_results_know_what_they_were_made_from(here: Path) -> None:
         raters.evaluate("labels.csv", raters.read("cases.csv")),
         raters.evaluate("consensus", read(here)),
         raters.evaluate("run", raters.read("study")),
-        raters.evaluation.compare_runs(["run", "run"], raters.read("study")),
+        raters.learning.evaluation.compare_runs(["run", "run"], raters.read("study")),
     ):
         inputs = getattr(result, "inputs", None) or result.runs[0].inputs  # type: ignore[union-attr]
         place = inputs.folders[0] if inputs.folders else Path()

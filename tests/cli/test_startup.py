@@ -49,6 +49,9 @@ def test_check_and_import_need_no_torch(tmp_path: Path) -> None:
         [*imported, tmp_path / "packed", "--form", "packed"],
         ["import", tmp_path / "answers.csv", "-o", tmp_path / "table"],
         *(["check", tmp_path / name] for name in ("canonical", "packed", "table")),
+        ["fuse", tmp_path / "canonical", "-m", "vote", "-o", tmp_path / "consensus"],
+        ["evaluate", tmp_path / "consensus", tmp_path / "canonical"],
+        ["report", tmp_path / "consensus", "-o", tmp_path / "report"],
     ]
     before = BLOCK.format(names=set(TORCH)) + RUN_ALL.format(
         commands=[[str(a) for a in c] for c in commands]

@@ -304,7 +304,7 @@ def here(monkeypatch: pytest.MonkeyPatch) -> None:
     def in_turn(work: Any, cells: Iterable[Cell], _: int) -> Iterator[Any]:
         return map(work, cells)
 
-    monkeypatch.setattr(run, "_here", in_turn)
+    monkeypatch.setattr(run, "_run_here", in_turn)
 
 
 @pytest.fixture

@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 
 from raters.learning.methods.registry import METHODS
-from raters.views.texts.say import plain, say
+from raters.views.texts.say import plain
 from raters_bench.bench_page import bench_page, first_screen
 from raters_bench.cells import cells_of
 from raters_bench.results import Collected, collect, largest_scale
+from raters_bench.say import say
 from raters_bench.spec import read_spec
 from raters_bench.table import rendered
 from tests.raters_bench.makers import made_spec, write_result, write_results

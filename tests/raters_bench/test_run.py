@@ -63,7 +63,7 @@ def no_training(monkeypatch: pytest.MonkeyPatch) -> list[Cell]:
         ran.append(cell)
         return {"accuracy": 0.5}
 
-    monkeypatch.setattr(runs, "_here", here)
+    monkeypatch.setattr(runs, "_run_here", here)
     monkeypatch.setattr(bench_run, "make_data", lambda *_: None)
     monkeypatch.setattr("raters_bench.scoring.score_cell", score)
     return ran

@@ -1,1 +1,1 @@
-"""How far raters agree, on masks and on tables of class labels."""
+"""How far raters agree, and what a fusion says of each of them."""

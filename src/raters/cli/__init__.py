@@ -87,7 +87,7 @@ def all_commands() -> dict[str, Any]:
     commands: dict[str, Any] = dict(typer.main.get_command(app).commands)  # type: ignore[attr-defined]
     commands["train"] = train_command()
     for name, verb in installed_verbs().items():
-        commands[name] = command_of(name, verb)
+        commands.setdefault(name, command_of(name, verb))
     return commands
 
 

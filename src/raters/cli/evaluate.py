@@ -59,7 +59,6 @@ def evaluate(
 
     raters evaluate predictions/ STUDY --union "tumour core=1+4" --union "whole tumour=1+2+4"
     """
-    from raters.evaluation import compare_runs
     from raters.evaluation import evaluate as score
     from raters.evaluation.evaluate import inputs_of, is_run
     from raters.evaluation.result import COMPARED, FILES, Comparison
@@ -84,6 +83,8 @@ def evaluate(
         if trained:
             terminal.say("loading the models" if against else "loading the model")
         if against:
+            from raters.learning.evaluation import compare_runs
+
             result = compare_runs(runs, study, split or None, **options)
         else:
             result = score(predictions, study, split if trained else None, **options)

@@ -11,11 +11,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from raters.core.errors import RatersError
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 GROUP = "raters.verbs"
 
@@ -40,8 +43,7 @@ class Verb:
 def installed_verbs() -> dict[str, Verb]:
     """Return the verbs that installed packages add, by name.
 
-    Raises:
-        RatersError: An entry point cannot be imported, or names something else than a `Verb`.
+    One that cannot be imported, or is no `Verb`, is listed as that; calling it is an error.
 
     Example:
         >>> "check" in installed_verbs()  # it comes with raters itself
@@ -53,18 +55,23 @@ def installed_verbs() -> dict[str, Verb]:
     for entry_point in entry_points(group=GROUP):
         try:
             verb = entry_point.load()
-        except (ImportError, AttributeError) as error:
-            raise RatersError(
-                f"found the verb {entry_point.name!r}, which cannot be imported from "
-                f"{entry_point.value} ({error}), expected an entry point that can"
-            ) from error
+        except Exception as error:  # whatever a module of another package may raise
+            verb = _broken_verb(f"{type(error).__name__}: {error}", entry_point)
         if not isinstance(verb, Verb):
-            raise RatersError(
-                f"found {type(verb).__name__} as the verb {entry_point.name!r} "
-                f"({entry_point.value}), expected a raters.cli.verbs.Verb"
-            )
+            verb = _broken_verb(f"it is a {type(verb).__name__}", entry_point)
         verbs[entry_point.name] = verb
     return verbs
+
+
+def _broken_verb(reason: str, entry_point: EntryPoint) -> Verb:
+    def command() -> None:
+        raise RatersError(
+            f"found the verb {entry_point.name!r} that cannot be used ({reason}), expected a "
+            f"raters.cli.verbs.Verb at {entry_point.value}"
+        )
+
+    command.__doc__ = f"Cannot be used: {reason}."
+    return Verb(command, "Installed, but broken")
 
 
 def command_of(name: str, verb: Verb) -> Any:  # noqa: ANN401

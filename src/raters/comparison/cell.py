@@ -97,7 +97,7 @@ def why_empty(method: str | None) -> str:
     if method is None:
         return "published only"
     if method in METHODS and METHODS[method].needs == "diagnoses":
-        return "not for data without diagnoses"  # none of these benchmarks has any
+        return "not for data without diagnoses"  # studies of cells have none
     return "" if method in METHODS or method == ANNOTATORS else "not in raters yet"
 
 

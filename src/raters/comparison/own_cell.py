@@ -75,26 +75,30 @@ def score_own(
         test: The held-out cases.
         beside: Where sums and predictions of each case are kept, to compare cells by.
     """
-    rest = study.take(np.flatnonzero(study.index.splits != "test"))
+    rest = without_test(study)
     known = shared_raters(model.config.labelled, test)
     columns = [model.config.raters.index(name) for name in known]
     places = list(known.values())
     cut = None if model.cuts is None else model.cuts.area
-    alike = own = LabelFit(columns, places, counted_matrices(model, rest), cut)
-    if has_matrices(model):
-        own = LabelFit(columns, places, None, cut)
+    with_counted = LabelFit(columns, places, counted_matrices(model, rest), cut)
+    with_own = LabelFit(columns, places, None, cut) if has_matrices(model) else with_counted
 
     def watch(case: Case, bands: Iterator[Prediction]) -> Iterator[Prediction]:
-        return alike.bands(case, bands if own is alike else own.bands(case, bands))
+        if with_own is not with_counted:
+            bands = with_own.bands(case, bands)
+        return with_counted.bands(case, bands)
 
     found = score_model(model, test, surfaces=False, samples=0, watch=watch)
     if not found.score.endswith("reference"):
         for name in ("score", "score_best", "score_area"):
             found.main.pop(name, None)
-    sums = {c: np.array([*own.sums[c][:2], *alike.sums[c][:2], own.sums[c][2]]) for c in own.sums}
+    sums = {}
+    for name, own_sums in with_own.sums.items():
+        counted_sums = with_counted.sums[name]
+        sums[name] = np.array([*own_sums[:2], *counted_sums[:2], own_sums[2]])
     if beside is not None:
         groups = dict(zip(test.index.ids, test.index.groups, strict=True))
-        write_kept(beside, Kept({c: str(groups[c]) for c in sums}, sums, own.predicted))
+        write_kept(beside, Kept({c: str(groups[c]) for c in sums}, sums, with_own.predicted))
     *logs, labels = np.sum(list(sums.values()), axis=0).tolist()
     means = {
         name: log / labels if labels else None for name, log in zip(BY_LABEL, logs, strict=True)

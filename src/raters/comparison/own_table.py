@@ -12,7 +12,7 @@ import numpy as np
 from raters.comparison.cell import Cell, Result, result_of
 from raters.comparison.own_cell import BY_LABEL, Kept, agreement, read_kept
 from raters.comparison.plan import Plan
-from raters.comparison.run import BenchRun
+from raters.comparison.run import CellsRun
 from raters.comparison.scores import SCORES, columns, signed
 from raters.core.arrays import Floats
 from raters.core.wording import many
@@ -41,7 +41,7 @@ class StudyComparison:
     """
 
     rows: list[Row]
-    run: BenchRun
+    run: CellsRun
     baseline: str = ""
     scores: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
@@ -117,7 +117,7 @@ class _Done:
 
 
 def compare_cells(
-    plan: Plan, cells: Sequence[Cell], folder: Path, study: Study, run: BenchRun
+    plan: Plan, cells: Sequence[Cell], folder: Path, study: Study, run: CellsRun
 ) -> StudyComparison:
     """Make the table of all cells that have a result.
 
@@ -224,7 +224,7 @@ def _summed(done: Sequence[_Done]) -> tuple[dict[str, dict[str, Floats]], dict[s
     return means, groups
 
 
-def _notes(plan: Plan, study: Study, run: BenchRun, swapped: Sequence[str]) -> list[str]:
+def _notes(plan: Plan, study: Study, run: CellsRun, swapped: Sequence[str]) -> list[str]:
     seeds = len(plan.seeds)
     folds = len(plan.folds)
     notes = [

@@ -37,7 +37,7 @@ class Outcome:
 
 
 @dataclass
-class BenchRun:
+class CellsRun:
     """What a run did.
 
     Attributes:
@@ -62,7 +62,7 @@ def run_cells(
     again: bool = False,
     progress: bool = False,
     tell: Tell | None = None,
-) -> BenchRun:
+) -> CellsRun:
     """Run cells and write one JSON file for each; cells with a result are skipped.
 
     Args:
@@ -81,29 +81,35 @@ def run_cells(
             folder.
     """
     names = sorted({cell.benchmark for cell in cells})
-    with _alone([folder / name for name in names]) as notes:
+    with _locked([folder / name for name in names]) as notes:
         left = [cell for cell in cells if not _is_done(cell, folder, again)]
-        run = BenchRun(skipped=len(cells) - len(left), notes=notes)
-        work = partial(_outcome, folder=folder, score=score)
+        run = CellsRun(skipped=len(cells) - len(left), notes=notes)
+        work = partial(_run_one, folder=folder, score=score)
         workers = min(num_workers or os.cpu_count() or 1, max(len(left), 1))
-        done = _elsewhere(work, left, scheduler, tell) if scheduler else _here(work, left, workers)
+        if scheduler:
+            done = _run_on_cluster(work, left, scheduler, tell)
+        else:
+            done = _run_here(work, left, workers)
         with _stoppable(), closing(track(done, len(left), "cells", progress)) as outcomes:
             for number, outcome in enumerate(outcomes, start=1):
-                said = f"failed: {outcome.error}" if outcome.error else "done"
-                run.failures += [outcome] if outcome.error else []
-                run.done = number - len(run.failures)
+                if outcome.error:
+                    state = f"failed: {outcome.error}"
+                    run.failures.append(outcome)
+                else:
+                    state = "done"
+                    run.done += 1
                 if tell is not None:
-                    tell(f"{number} of {many(len(left), 'cell')}: {outcome.cell.name}: {said}")
+                    tell(f"{number} of {many(len(left), 'cell')}: {outcome.cell.name}: {state}")
     return run
 
 
 @contextmanager
-def _alone(folders: Sequence[Path]) -> Iterator[list[str]]:
-    """Lock the folders of some benchmarks, one after the other."""
+def _locked(folders: Sequence[Path]) -> Iterator[list[str]]:
+    """Lock several folders, one after the other."""
     if not folders:
         yield []
         return
-    with only_one(folders[0]) as notes, _alone(folders[1:]) as others:
+    with only_one(folders[0]) as notes, _locked(folders[1:]) as others:
         yield [*notes, *others]
 
 
@@ -132,7 +138,7 @@ def _is_done(cell: Cell, folder: Path, again: bool) -> bool:
         raise
 
 
-def _outcome(cell: Cell, folder: Path, score: ScoreCell) -> Outcome:
+def _run_one(cell: Cell, folder: Path, score: ScoreCell) -> Outcome:
     """Run a cell on one thread; what goes wrong is part of the outcome."""
     import torch
 
@@ -148,7 +154,7 @@ def _outcome(cell: Cell, folder: Path, score: ScoreCell) -> Outcome:
     return Outcome(cell)
 
 
-def _follow() -> None:
+def _end_with_parent() -> None:
     """Leave Ctrl-C to the process that started this one, and end with it, however it ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     first = parent_process()
@@ -161,7 +167,7 @@ def _follow() -> None:
     Thread(target=watch, daemon=True).start()
 
 
-class _Lane:
+class _Worker:
     """One process that takes cell after cell, and is replaced where it dies."""
 
     def __init__(self) -> None:
@@ -177,7 +183,7 @@ class _Lane:
                 if self._pool is None:
                     # Threads of torch do not survive a fork.
                     context = get_context("spawn")
-                    self._pool = ProcessPoolExecutor(1, context, initializer=_follow)
+                    self._pool = ProcessPoolExecutor(1, context, initializer=_end_with_parent)
                 found = self._pool.submit(work, cell)
             return found.result()
         except BrokenProcessPool:
@@ -198,10 +204,10 @@ class _Lane:
         pool.shutdown(wait=True, cancel_futures=True)
 
 
-def _here(work: partial[Outcome], cells: Sequence[Cell], workers: int) -> Iterator[Outcome]:
+def _run_here(work: partial[Outcome], cells: Sequence[Cell], workers: int) -> Iterator[Outcome]:
     """Run cells in several processes; neighbours, which share a study, in the same one."""
-    lanes: SimpleQueue[_Lane] = SimpleQueue()
-    every = [_Lane() for _ in range(workers)]
+    lanes: SimpleQueue[_Worker] = SimpleQueue()
+    every = [_Worker() for _ in range(workers)]
     for lane in every:
         lanes.put(lane)
 
@@ -222,7 +228,7 @@ def _here(work: partial[Outcome], cells: Sequence[Cell], workers: int) -> Iterat
             lane.close()
 
 
-def _elsewhere(
+def _run_on_cluster(
     work: partial[Outcome], cells: Sequence[Cell], scheduler: str, tell: Tell | None
 ) -> Iterator[Outcome]:
     def failed(position: int, error: RatersError) -> Outcome:

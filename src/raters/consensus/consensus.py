@@ -81,7 +81,7 @@ def fuse(
         raise RatersError("found no raters, expected labels to fuse")
     if model is not None:
         from raters.learning.prediction.fuse_model import (
-            fuse_as_asked,  # a later room: it needs torch
+            fuse_as_asked,  # imported here: it needs torch
         )
 
         return fuse_as_asked(study, method, model, pool, **options)

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from raters.fusion._hierarchical import hierarchical as hierarchical
     from raters.fusion._lazy_snapping import lazy_snapping as lazy_snapping
     from raters.fusion._simple import simple as simple
+    from raters.fusion._spatial_staple import local_accuracy as local_accuracy
     from raters.fusion._spatial_staple import spatial_staple as spatial_staple
     from raters.fusion._staple import staple as staple
     from raters.fusion._vote import mean as mean
@@ -46,6 +47,7 @@ _MODULE_OF_NAME = {
     "grabcut": "raters.fusion._grabcut",
     "hierarchical": "raters.fusion._hierarchical",
     "lazy_snapping": "raters.fusion._lazy_snapping",
+    "local_accuracy": "raters.fusion._spatial_staple",
     "mean": "raters.fusion._vote",
     "one_coin": "raters.fusion._dawid_skene",
     "simple": "raters.fusion._simple",
@@ -70,4 +72,4 @@ def __getattr__(name: str) -> Any:  # noqa: ANN401
 
 def __dir__() -> list[str]:
     options = [options_class(method) for method in METHODS]
-    return sorted({"METHODS", "Method", *_MODULE_OF_NAME, *options})
+    return sorted({"METHODS", "FusionOptions", "Method", *_MODULE_OF_NAME, *options})

@@ -1,1 +1,1 @@
-"""What to label next."""
+"""What to label next: `raters.suggest`."""

@@ -14,7 +14,8 @@ from PIL import Image
 import raters
 from raters.core.classes import Classes
 from raters.core.errors import RatersError
-from raters.evaluation import compare_runs, evaluate
+from raters.evaluation import evaluate
+from raters.learning.evaluation import compare_runs
 from raters.learning.prediction.find_cuts import find_cuts
 from raters.learning.prediction.predict_study import predict_study
 from raters.learning.prediction.writing import Outputs

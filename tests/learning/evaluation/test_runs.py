@@ -21,10 +21,11 @@ from sklearn.metrics import balanced_accuracy_score, brier_score_loss, log_loss
 
 import raters
 from raters.core.errors import RatersError
-from raters.evaluation import Evaluation, compare_runs, evaluate
+from raters.evaluation import Evaluation, evaluate
 from raters.evaluation.case import Scoring
 from raters.evaluation.evaluate import score_cases
 from raters.evaluation.prediction import Prediction
+from raters.learning.evaluation import compare_runs
 from raters.learning.evaluation.runs import Seen, choose_split, warnings_of
 from raters.learning.training.run import write_splits
 from raters.metrics import dice, interval, mean_dice

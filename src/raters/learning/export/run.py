@@ -26,9 +26,9 @@ class Format:
     Attributes:
         name: What users call it.
         suffix: What the name of the file must end in; empty for a folder.
-        where: The function `module:name` of this room that writes a truth network to a path, and
-            returns the largest difference from the model's own prediction (None if it was not
-            measured).
+        where: The function `module:name` of `raters.learning.export` that writes a truth network
+            to a path, and returns the largest difference from the model's own prediction (None if
+            it was not measured).
         inside: Whether the normalisation can be put into the exported network.
         packages: What must be installed beside torch.
     """

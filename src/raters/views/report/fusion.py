@@ -67,7 +67,7 @@ def fusion_report(
     progress: bool = False,
     title: str = "",
 ) -> Report:
-    """Make the report of a folder that `raters fuse` wrote, as `raters.views.report.report` says.
+    """Make the report of a folder that `raters fuse` wrote, as `raters.report` says.
 
     Without the study only what the folder holds is shown, and `why_not` there is none.
     """

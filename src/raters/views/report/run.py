@@ -69,7 +69,7 @@ def run_report(
     why_not: str = "",
     title: str = "",
 ) -> Report:
-    """Make the report of a trained run; `raters.views.report.report` says what the arguments mean.
+    """Make the report of a trained run; `raters.report` says what the arguments mean.
 
     Without a study it shows what the folder holds, and `why_not` there is none.
 

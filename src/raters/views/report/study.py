@@ -35,7 +35,7 @@ from raters.views.texts.say import say
 def study_report(
     study: Study, title: str = "", cases_shown: int = SHOWN, progress: bool = False
 ) -> Report:
-    """Make the report of a study of masks or of class labels, as `raters.views.report.report` says.
+    """Make the report of a study of masks or of class labels, as `raters.report` says.
 
     Example:
         >>> from raters.simulation import phantom_study, simulate

@@ -14,7 +14,7 @@ from importlib.resources import files
 from typing import Any
 from urllib.parse import quote
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import BaseLoader, Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from raters.core.wording import ALL_RATERS, many
@@ -33,7 +33,12 @@ def say(sentence: str, /, **values: Any) -> Markup:  # noqa: ANN401
         >>> say("undecided", undecided=0, bare=2, tasks=10)
         Markup('2 of 10 tasks have no label.')
     """
-    return Markup(" ".join(str(_sentences()[sentence](**values)).split()))
+    return one_line(_sentences()[sentence](**values))
+
+
+def one_line(text: object) -> Markup:
+    """Return what a macro made with its spaces and ends of lines made single."""
+    return Markup(" ".join(str(text).split()))
 
 
 @cache
@@ -201,7 +206,22 @@ def as_text(name: str) -> str:
 
 @cache
 def _sentences() -> dict[str, Any]:
-    # Ends of lines are spaces there; `say` makes them single.
-    env = templates().overlay(trim_blocks=False)
     names = ("texts/sentences.jinja", "texts/sentences_run.jinja")
-    return {k: v for name in names for k, v in vars(env.get_template(name).module).items()}
+    return macros_of(names)
+
+
+def macros_of(names: Sequence[str], loader: BaseLoader | None = None) -> dict[str, Any]:
+    """Return the macros of some templates by name.
+
+    Args:
+        names: The names of the templates.
+        loader: Where they are; by default among those of `raters`.
+    """
+    # Ends of lines are spaces there; `say` makes them single.
+    environment = templates().overlay(trim_blocks=False)
+    if loader is not None:
+        environment.loader = loader
+    macros: dict[str, Any] = {}
+    for name in names:
+        macros |= vars(environment.get_template(name).module)
+    return macros

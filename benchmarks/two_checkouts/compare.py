@@ -16,7 +16,7 @@ import numpy as np
 import yaml
 from numpy.typing import NDArray
 
-from same_results.texts import Cleaner, is_measured, page_text
+from two_checkouts.texts import Cleaner, is_measured, page_text
 
 Array = NDArray[Any]
 

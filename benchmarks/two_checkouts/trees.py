@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from same_results.commands import Command
+from two_checkouts.commands import Command
 
 SERVER = Path(__file__).with_name("serve.py")
 
