@@ -24,7 +24,6 @@ from tests.support.command_line import (
     blob,
     draw_masks,
     fingerprint,
-    run_in_process,
     save,
 )
 
@@ -101,11 +100,6 @@ CASES = [
 ]
 
 
-@pytest.fixture
-def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
-    return lambda *arguments: run_in_process(capsys, monkeypatch, *arguments)
-
-
 def draw_all(folder: Path) -> None:
     """Draw one of everything that a verb can read."""
     draw_masks(folder)
@@ -158,9 +152,9 @@ def identity(case: Case) -> str:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("case", CASES, ids=identity)
-def test_no_verb_writes_over_its_inputs(case: Case, run: Run, here: Path) -> None:
+def test_no_verb_writes_over_its_inputs(case: Case, run_raters: Run, here: Path) -> None:
     for place in case.places:
-        outcome = run(case.verb, *case.words, case.option, place)
+        outcome = run_raters(case.verb, *case.words, case.option, place)
         assert outcome.code == 2, (place, outcome)
         assert outcome.err.splitlines()[-1].startswith("error: "), (place, outcome)
         assert place in outcome.err or str(here) in outcome.err, (place, outcome)
@@ -185,7 +179,7 @@ def succeeded(outcome: Outcome) -> None:
 
 @pytest.mark.slow
 def test_places_beside_the_inputs_are_fine(
-    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, everything: Path
+    run_raters: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, everything: Path
 ) -> None:
     folder = tmp_path / "all"
     shutil.copytree(everything, folder, symlinks=True)
@@ -193,15 +187,15 @@ def test_places_beside_the_inputs_are_fine(
     monkeypatch.chdir(folder)
     before = fingerprint(folder)
     for _ in range(2):  # once more, into what is there by now
-        succeeded(run("fuse", *STUDY, "-m", "vote", "-o", "fused", "--overwrite"))
-        succeeded(run("agree", *STUDY, "-o", "agreement", "--maps", "maps"))
-        succeeded(run("agree", *STUDY, "-o", "."))
-        succeeded(run("evaluate", "fused", *STUDY, "-o", "scores"))
-        succeeded(run("evaluate", "run", "study", "-o", "run/scores"))
-        succeeded(run("report", "run", "--study", "study", "-o", "run"))
-        succeeded(run("predict", "run", "images", "-o", "run/predicted", "--overwrite"))
+        succeeded(run_raters("fuse", *STUDY, "-m", "vote", "-o", "fused", "--overwrite"))
+        succeeded(run_raters("agree", *STUDY, "-o", "agreement", "--maps", "maps"))
+        succeeded(run_raters("agree", *STUDY, "-o", "."))
+        succeeded(run_raters("evaluate", "fused", *STUDY, "-o", "scores"))
+        succeeded(run_raters("evaluate", "run", "study", "-o", "run/scores"))
+        succeeded(run_raters("report", "run", "--study", "study", "-o", "run"))
+        succeeded(run_raters("predict", "run", "images", "-o", "run/predicted", "--overwrite"))
         succeeded(
-            run(
+            run_raters(
                 "simulate",
                 "truth/{case}.png",
                 "-o",
@@ -212,7 +206,7 @@ def test_places_beside_the_inputs_are_fine(
                 "drawn/confusion.npz",
             )
         )
-        succeeded(run("import", "study", "-o", "again"))
+        succeeded(run_raters("import", "study", "-o", "again"))
     assert (folder / "run/report.html").exists()
     after = fingerprint(folder)
     kept = set(before) - {str(folder / "cases.csv")}  # agree -o . has a table of that name
@@ -220,10 +214,12 @@ def test_places_beside_the_inputs_are_fine(
 
 
 @pytest.mark.slow
-def test_the_demo_draws_here(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_demo_draws_here(
+    run_raters: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("raters.demo.draw.CASES", 2)
-    succeeded(run("demo", "--draw", "-o", "."))
+    succeeded(run_raters("demo", "--draw", "-o", "."))
     assert (tmp_path / "study/study.yaml").exists()
 
 

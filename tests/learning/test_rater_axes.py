@@ -99,7 +99,7 @@ def read(crowd: Crowd, folder: Path, shuffle: int | None = None) -> Study:
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def run_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Save a model that knows the raters in another order than tables have them."""
     model = make_model(
         "global-cm",
@@ -127,11 +127,12 @@ def report_rows(run: Path, study: Study) -> dict[str, list[Row]]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("every", [True, False])
-def test_a_run_reports_what_each_rater_said(run: Path, tmp_path: Path, every: bool) -> None:
+def test_a_run_reports_what_each_rater_said(run_folder: Path, tmp_path: Path, every: bool) -> None:
     crowd = draw_crowd(every)
     study = read(crowd, tmp_path, shuffle=3)
     found = {
-        row["rater"]: row["true_balanced_accuracy"] for row in report_rows(run, study)["raters"]
+        row["rater"]: row["true_balanced_accuracy"]
+        for row in report_rows(run_folder, study)["raters"]
     }
     assert set(found) == set(study.raters)
     for rater in study.raters:
@@ -164,15 +165,15 @@ def comparable(rows: list[Row]) -> list[dict[str, Any]]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(2))
-def test_the_order_of_rows_changes_no_number(run: Path, tmp_path: Path, seed: int) -> None:
+def test_the_order_of_rows_changes_no_number(run_folder: Path, tmp_path: Path, seed: int) -> None:
     crowd = draw_crowd(every=False)
     one = read(crowd, tmp_path / "one")
     other = read(crowd, tmp_path / "other", shuffle=seed)
-    reports = [report_rows(run, study) for study in (one, other)]
+    reports = [report_rows(run_folder, study) for study in (one, other)]
     assert reports[0].keys() == reports[1].keys()
     for name, rows in reports[0].items():
         assert comparable(reports[1][name]) == flat(rows), name
-    first, second = (raters.evaluate(run, study) for study in (one, other))
+    first, second = (raters.evaluate(run_folder, study) for study in (one, other))
     for name in ("summary", "likelihood", "raters", "as_rater", "calibration"):
         assert getattr(second, name) == flat(getattr(first, name)), name
     first_agreed = raters.agree(one)

@@ -37,7 +37,7 @@ from raters_bench.results import (
 from raters_bench.spec import Specification, builtin, read_spec
 from raters_bench.table import blocks, claim_rows, flat_rows, to_markdown_page
 from tests.support.benchmarks import made_spec, write_result, write_results
-from tests.support.command_line import Run, run_in_process
+from tests.support.command_line import Run
 
 DICE: dict[str, Any] = {
     "scores": ["dice", "error"],
@@ -81,11 +81,6 @@ def spec(tmp_path: Path) -> Specification:
 def found(spec: Specification, tmp_path: Path) -> Collected:
     write_results(spec, tmp_path / "results", SCORES)
     return collect(spec, "laptop", tmp_path / "results")
-
-
-@pytest.fixture
-def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
-    return lambda *arguments: run_in_process(capsys, monkeypatch, *arguments)
 
 
 class TestStatistics:
@@ -307,14 +302,14 @@ class TestClaims:
         refuse_checks(read_spec(name))
 
 
-def test_drawn_data_answer_nothing(spec: Specification, run: Run, tmp_path: Path) -> None:
+def test_drawn_data_answer_nothing(spec: Specification, run_raters: Run, tmp_path: Path) -> None:
     for cell in cells_of(spec, "smoke"):
         write_result(cell, tmp_path / "results", {"dice": 0.5 + len(cell.row) / 100})
     small = collect(spec, "smoke", tmp_path / "results")
     assert rank_correlations(small) == []
     assert claim_rows(small) == []
     words = ("bench", "table", tmp_path / "dice.yaml", "-o", tmp_path / "results")
-    for told in (run(*words), run(*words, "--format", "md")):
+    for told in (run_raters(*words), run_raters(*words, "--format", "md")):
         text = " ".join(told.out.split())
         assert text.count("ranks and claims are left out") == 1
         assert "ahead of the vote" not in text
@@ -367,7 +362,7 @@ class TestTables:
         assert to_markdown_page(blocks(found)) == EXPECTED
 
     def test_csv_and_json_have_the_numbers(
-        self, found: Collected, run: Run, tmp_path: Path
+        self, found: Collected, run_raters: Run, tmp_path: Path
     ) -> None:
         rows = list(csv.DictReader(io.StringIO(to_csv(flat_rows(found)))))
         by = {(row["setting"], row["row"], row["score"]): row for row in rows}
@@ -379,7 +374,7 @@ class TestTables:
         assert (pixel["seeds"], pixel["published"], pixel["why"]) == ("3", "82.92", "")
         assert by["one label", "mean", "dice"]["why"] == "not run yet"
         where = ("-o", tmp_path / "results")
-        told = run("bench", "table", tmp_path / "dice.yaml", *where, "--format", "json")
+        told = run_raters("bench", "table", tmp_path / "dice.yaml", *where, "--format", "json")
         assert told.code == 0
         content = json.loads(told.out)
         assert content["cells"] == {"done": 10, "all": 21}
@@ -460,12 +455,12 @@ class TestTables:
         assert [block.title for block in blocks(found, 200)].count("all") == 1
 
     def test_formats_by_the_name_of_the_file(
-        self, found: Collected, run: Run, tmp_path: Path
+        self, found: Collected, run_raters: Run, tmp_path: Path
     ) -> None:
         words = ("bench", "table", tmp_path / "dice.yaml", "-o", tmp_path / "results")
-        assert run(*words).out.count("minus vote") == 1
+        assert run_raters(*words).out.count("minus vote") == 1
         for name in ("t.md", "t.csv", "t.html", "t.json"):
-            assert run(*words, "--out", tmp_path / name).code == 0
+            assert run_raters(*words, "--out", tmp_path / name).code == 0
         assert EXPECTED in (tmp_path / "t.md").read_text()
         assert (tmp_path / "t.csv").read_text() == to_csv(flat_rows(found))
         for more, said in (
@@ -474,7 +469,7 @@ class TestTables:
             (("--scale", "huge"), "found the scale 'huge'"),
             (("--scale", "smoke"), "found no results of dice"),
         ):
-            outcome = run(*words, *more)
+            outcome = run_raters(*words, *more)
             assert outcome.code == 2
             assert said in outcome.err
 
@@ -522,18 +517,18 @@ class TestPlots:
         assert lines[1] == [[0.3, pytest.approx(35.0)], [0.8, pytest.approx(25.0)]]
 
     def test_a_picture_says_of_which_results_it_is(
-        self, spec: Specification, found: Collected, run: Run, tmp_path: Path
+        self, spec: Specification, found: Collected, run_raters: Run, tmp_path: Path
     ) -> None:
         path = tmp_path / "dice.png"
         words = ("bench", "plot", tmp_path / "dice.yaml", "-o", tmp_path / "results", "--out")
-        assert run(*words, path).code == 0
+        assert run_raters(*words, path).code == 0
         assert plot.digest_of_plot(path) == plot.drawn_digest(found)
         write_result(cells_of(spec, "laptop")[0], tmp_path / "results", {"dice": 0.71})
         assert plot.digest_of_plot(path) != plot.drawn_digest(
             collect(spec, "laptop", tmp_path / "results")
         )
         assert plot.digest_of_plot(tmp_path / "absent.png") is None
-        refused = run(*words, tmp_path / "dice.gif")
+        refused = run_raters(*words, tmp_path / "dice.gif")
         assert refused.code == 2
         assert "found the ending '.gif'" in refused.err
 

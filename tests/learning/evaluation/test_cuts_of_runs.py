@@ -43,7 +43,7 @@ def shy_study(references: bool = True) -> Study:
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def run_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("runs") / "mean"
     raters.fit(shy_study(), "mean", folder=folder, **SMALL)
     return folder
@@ -65,8 +65,8 @@ def said(
 # --- chosen and kept
 
 
-def test_a_run_keeps_the_cuts_of_its_held_out_cases(run: Path) -> None:
-    model = raters.load(run)
+def test_a_run_keeps_the_cuts_of_its_held_out_cases(run_folder: Path) -> None:
+    model = raters.load(run_folder)
     held_out = shy_study().select(split="val")
     cases = list(held_out.iter_cases())
     truths = [model.truth(case) for case in cases]
@@ -76,7 +76,7 @@ def test_a_run_keeps_the_cuts_of_its_held_out_cases(run: Path) -> None:
     np.testing.assert_allclose(model.cut("area"), area_cut(truths, [c.labels for c in cases]))
     drawn = area_cut(truths, [c.labels for c in cases], blank=False)
     np.testing.assert_allclose(model.cut("area-drawn"), drawn)
-    assert json.loads((run / "cuts.json").read_text())["best"] == {
+    assert json.loads((run_folder / "cuts.json").read_text())["best"] == {
         "foreground": model.cut("best").item()
     }
 
@@ -90,8 +90,8 @@ def test_without_references_there_is_no_best_cut() -> None:
         model.cut("best")
 
 
-def test_cuts_are_saved_and_extended_with_the_model(run: Path, tmp_path: Path) -> None:
-    model = raters.load(run)
+def test_cuts_are_saved_and_extended_with_the_model(run_folder: Path, tmp_path: Path) -> None:
+    model = raters.load(run_folder)
     again = raters.load(model.save(tmp_path / "copy"))
     assert again.cuts is not None
     for name in ("area", "area-drawn", "best"):
@@ -213,16 +213,16 @@ def test_class_labels_have_no_cut() -> None:
 
 
 def test_predict_writes_masks_at_the_cut(
-    run: Path,
+    run_folder: Path,
     written: Path,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    model = raters.load(run)
+    model = raters.load(run_folder)
     case = shy_study().select(split="test")[0]
     cut = f"{np.median(model.truth(case)[1]):.4f}"  # half of the image is above it
-    words = ("predict", run, written, "-o", tmp_path / "out")
+    words = ("predict", run_folder, written, "-o", tmp_path / "out")
     assert said(capsys, monkeypatch, *words, "--cut", cut, "--probabilities").code == 0
     [path] = [p for p in (tmp_path / "out").glob(f"{case.id}.*") if p.is_file()]
     mask = np.load(path) if path.suffix == ".npy" else np.asarray(Image.open(path))
@@ -245,10 +245,10 @@ def test_what_raters_would_draw_is_not_cut(tmp_path: Path) -> None:
     np.testing.assert_array_equal(found == 4, model.as_rater(study[0], "ann").argmax(0) == 1)
 
 
-def test_evaluate_gives_dice_at_three_cuts(run: Path) -> None:
-    model = raters.load(run)
+def test_evaluate_gives_dice_at_three_cuts(run_folder: Path) -> None:
+    model = raters.load(run_folder)
     study = shy_study()
-    found = evaluate(run, study, "test")
+    found = evaluate(run_folder, study, "test")
     [row] = found.cuts
     cases = list(study.select(split="test").iter_cases())
     for name, cut in (("half", 0.5), ("best", "best"), ("area", "area")):
@@ -263,8 +263,8 @@ def test_evaluate_gives_dice_at_three_cuts(run: Path) -> None:
     assert at_best.cuts == found.cuts
 
 
-def test_without_a_reference_it_is_the_mean_over_raters(run: Path) -> None:
-    model = raters.load(run)
+def test_without_a_reference_it_is_the_mean_over_raters(run_folder: Path) -> None:
+    model = raters.load(run_folder)
     study = shy_study(references=False)
     [row] = evaluate(model, study, "test").cuts
     cases = list(study.select(split="test").iter_cases())
@@ -295,20 +295,20 @@ def test_classes_have_rows_of_their_own() -> None:
 
 
 def test_the_command_shows_and_writes_them(
-    run: Path,
+    run_folder: Path,
     written: Path,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    words = ("evaluate", run, written, "--split", "test")
+    words = ("evaluate", run_folder, written, "--split", "test")
     told = said(capsys, monkeypatch, *words, "-o", tmp_path / "scores")
     assert told.code == 0
     assert "Dice by cut" in told.out
     assert all(name in told.out for name in ("at 0.5", "at best", "at area", "best cut"))
     assert (tmp_path / "scores/cuts.csv").exists()
     assert json.loads((tmp_path / "scores/evaluation.json").read_text())["cuts"]
-    compared = said(capsys, monkeypatch, *words, "--against", _copy(run, tmp_path / "vote"))
+    compared = said(capsys, monkeypatch, *words, "--against", _copy(run_folder, tmp_path / "vote"))
     assert compared.code == 0
     assert "dice at the best cut" in compared.out
     bad = said(capsys, monkeypatch, *words, "--cut", "2")
@@ -316,14 +316,16 @@ def test_the_command_shows_and_writes_them(
     assert "found the cut 2" in bad.err
 
 
-def test_runs_are_compared_at_their_own_cuts(run: Path) -> None:
-    other = make_model(raters=tuple(raters.load(run).config.raters), values=(0, 1))
+def test_runs_are_compared_at_their_own_cuts(run_folder: Path) -> None:
+    other = make_model(raters=tuple(raters.load(run_folder).config.raters), values=(0, 1))
     study = shy_study()
-    other.config = other.config.model_copy(update={"classes": raters.load(run).config.classes})
+    other.config = other.config.model_copy(
+        update={"classes": raters.load(run_folder).config.classes}
+    )
     other.cuts = find_cuts(other, study.select(split="val"), "held-out")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        found = compare_runs([run, other], study, "test")
+        found = compare_runs([run_folder, other], study, "test")
     names = [row["score"] for row in found.differences]
     assert {"score", "score_best", "score_area"} <= set(names)
     scores = [row["score_best"] for row in found.rows]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import json
 from pathlib import Path
 from typing import Any
@@ -18,17 +17,12 @@ from raters.io import formats
 from raters.learning.methods.base import Asked
 from raters.study.study import Study
 from raters.views.report.run_raters import recurrence_section
-from tests.support.command_line import Run, draw_masks, images, pattern, run_in_process
+from tests.support.command_line import Run, draw_masks, images, pattern
 from tests.support.models import make_model
 
 RATERS = ("ann", "bob", "cy")
 VALUES = np.array([0, 4])
 NAMES = "0=class 0,4=class 4"
-
-
-@pytest.fixture
-def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
-    return functools.partial(run_in_process, capsys, monkeypatch)
 
 
 @pytest.fixture
@@ -44,10 +38,12 @@ def study_in(folder: Path) -> Study:
     return raters.read(pattern(folder), images=images(folder)[1], values=NAMES)
 
 
-def test_recurrences_and_confidences_are_written(folder: Path, run: Run) -> None:
+def test_recurrences_and_confidences_are_written(folder: Path, run_raters: Run) -> None:
     shown = f"{folder}/images/{{case}}.png"
     out = folder / "out"
-    done = run("predict", folder / "run", shown, "-o", out, "--recurrences", "--probabilities")
+    done = run_raters(
+        "predict", folder / "run", shown, "-o", out, "--recurrences", "--probabilities"
+    )
     assert done.code == 0, done.err
     model = raters.load(folder / "run")
     case = study_in(folder)["c1"]
@@ -59,22 +55,22 @@ def test_recurrences_and_confidences_are_written(folder: Path, run: Run) -> None
     for k in range(3):
         written = formats.read_labels(out / f"recurrence-{k + 1}/c1.png").array
         np.testing.assert_array_equal(written, VALUES[turns[k].argmax(0)])
-    assert run("evaluate", out, pattern(folder)).code == 0  # the maps beside are no cases
-    done = run("predict", folder / "run", shown, "-o", folder / "as", "--as-rater", "ann")
+    assert run_raters("evaluate", out, pattern(folder)).code == 0  # the maps beside are no cases
+    done = run_raters("predict", folder / "run", shown, "-o", folder / "as", "--as-rater", "ann")
     assert "may be nobody's: divp_loss=shuffle ties no head to its rater" in done.out
     said = np.stack([model.as_rater(case, rater) for rater in RATERS])
     expected = (turns[-1] * said / said.sum(0)).sum(1)
     np.testing.assert_allclose(trust[-1], expected, rtol=1e-4)
 
 
-def test_other_methods_have_no_recurrences(folder: Path, run: Run) -> None:
+def test_other_methods_have_no_recurrences(folder: Path, run_raters: Run) -> None:
     make_model("pixel-cm", raters=RATERS).save(folder / "other")
     shown = f"{folder}/images/{{case}}.png"
-    done = run("predict", folder / "other", shown, "-o", folder / "out", "--recurrences")
+    done = run_raters("predict", folder / "other", shown, "-o", folder / "out", "--recurrences")
     assert done.code == 2 and "methods that can answer recurrences: prism" in done.err
     words = ["fuse", pattern(folder), *images(folder), "--values", NAMES]
     words += ["--model", folder / "other"]
-    done = run(*words, "-o", folder / "fused", "--option", "use_labels=false")
+    done = run_raters(*words, "-o", folder / "fused", "--option", "use_labels=false")
     assert done.code == 2 and "found use_labels=false with a model of pixel-cm" in done.err
 
 
@@ -91,10 +87,10 @@ def test_a_weighting_is_what_the_first_recurrence_starts_with(folder: Path) -> N
     assert np.abs(found - even).max() > 1e-6
 
 
-def test_recurrences_beside_a_weighting_start_with_it(folder: Path, run: Run) -> None:
+def test_recurrences_beside_a_weighting_start_with_it(folder: Path, run_raters: Run) -> None:
     words = ["predict", folder / "run", f"{folder}/images/{{case}}.png", "--probabilities"]
     words += ["--recurrences", "-o", folder / "weighted", "--weights", "cy=1"]
-    assert run(*words).code == 0
+    assert run_raters(*words).code == 0
     truth, first = (
         formats.read_labels(folder / "weighted" / part / "c0.png").array
         for part in ("", "recurrence-1")
@@ -120,14 +116,14 @@ def test_a_rater_without_labels_is_no_second_one() -> None:
         raters.fit(study, "prism", epochs=1, width=2)
 
 
-def test_labels_are_fused_with_and_without_a_look_at_them(folder: Path, run: Run) -> None:
+def test_labels_are_fused_with_and_without_a_look_at_them(folder: Path, run_raters: Run) -> None:
     words = ["fuse", pattern(folder), *images(folder), "--values", NAMES]
     words += ["-m", "prism", "--model", folder / "run"]
     model = raters.load(folder / "run")
     study = study_in(folder)
     written: dict[str, Any] = {}
     for name, more in (("fuse", []), ("self", ["--option", "use_labels=false"])):
-        done = run(*words, "-o", folder / name, *more)
+        done = run_raters(*words, "-o", folder / name, *more)
         assert done.code == 0, done.err
         written[name] = formats.read_labels(folder / name / "c1.png").array
         content = json.loads((folder / name / "raters.json").read_text())

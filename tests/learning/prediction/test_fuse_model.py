@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import json
 from itertools import product
 from pathlib import Path
@@ -22,17 +21,12 @@ from raters.learning.prediction.fuse_model import ModelConsensus
 from raters.learning.prediction.predict import OVERLAP, gaussian_weights, starts_of
 from raters.learning.training.model import Model
 from raters.study.study import Study
-from tests.support.command_line import Run, draw_masks, images, pattern, run_alone, run_in_process
+from tests.support.command_line import Run, draw_masks, images, pattern, run_alone
 from tests.support.models import make_model
 
 FUSES = [name for name, entry in METHODS.items() if "fusion" in entry.answers]
 CONFUSION = ["global-cm", "single-cm", "pixel-cm", "low-rank-cm", "oracle-cm"]
 RATERS = ("ann", "bob", "cy")
-
-
-@pytest.fixture
-def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
-    return functools.partial(run_in_process, capsys, monkeypatch)
 
 
 def masks(space: tuple[int, ...] = (6, 5), raters_of: tuple[str, ...] = RATERS) -> Study:
@@ -171,8 +165,8 @@ class TestCommand:
         study = [pattern(folder), *images(folder), *named]
         return ["fuse", *study, "--model", folder / model, "-o", folder / "out"]
 
-    def test_files_and_resuming(self, folder: Path, run: Run) -> None:
-        said = run(*self.words(folder), "-m", "global-cm", "--soft")
+    def test_files_and_resuming(self, folder: Path, run_raters: Run) -> None:
+        said = run_raters(*self.words(folder), "-m", "global-cm", "--soft")
         assert said.code == 0, said.err
         assert "3 cases fused" in said.out
         study = raters.read(
@@ -187,15 +181,15 @@ class TestCommand:
         assert content["fusion"]["method"] == "global-cm"
         assert set(content["cases"]) == {"c0", "c1", "c2"}
         assert (folder / "out" / "raters.csv").read_text().startswith("case,rater,class,sensit")
-        again = run(*self.words(folder), "--soft")  # the method is that of the model
+        again = run_raters(*self.words(folder), "--soft")  # the method is that of the model
         assert again.code == 0 and "0 cases fused, 3 were there already" in again.out
         make_model("global-cm", raters=RATERS, norm="none").save(folder / "run")
-        other = run(*self.words(folder), "--soft")
+        other = run_raters(*self.words(folder), "--soft")
         assert other.code == 2 and "holds other work" in other.err
 
-    def test_a_case_without_an_image_fails_alone(self, folder: Path, run: Run) -> None:
+    def test_a_case_without_an_image_fails_alone(self, folder: Path, run_raters: Run) -> None:
         (folder / "images" / "c1.png").unlink()
-        said = run(*self.words(folder))
+        said = run_raters(*self.words(folder))
         assert said.code == 2 and "no image of case 'c1'" in said.err
         assert (folder / "out" / "c0.png").exists() and not (folder / "out" / "c1.png").exists()
 
@@ -218,26 +212,26 @@ class TestCommand:
         ],
     )
     def test_what_is_refused(
-        self, model: str, more: list[str], message: str, folder: Path, run: Run
+        self, model: str, more: list[str], message: str, folder: Path, run_raters: Run
     ) -> None:
-        said = run(*self.words(folder, model), *more)
+        said = run_raters(*self.words(folder, model), *more)
         assert said.code == 2 and message in said.err
         assert not (folder / "out").exists() or not list((folder / "out").glob("*.png"))
 
-    def test_methods_that_fuse_are_named(self, folder: Path, run: Run) -> None:
-        said = run(*self.words(folder, "separate")).err
+    def test_methods_that_fuse_are_named(self, folder: Path, run_raters: Run) -> None:
+        said = run_raters(*self.words(folder, "separate")).err
         assert all(name in said for name in FUSES) and set(CONFUSION) <= set(FUSES)
         assert "separate," not in said.split("expected one of")[1]
 
-    def test_a_learning_method_needs_its_model(self, folder: Path, run: Run) -> None:
-        said = run("fuse", pattern(folder), "-m", "max-mig", "-o", folder / "out")
+    def test_a_learning_method_needs_its_model(self, folder: Path, run_raters: Run) -> None:
+        said = run_raters("fuse", pattern(folder), "-m", "max-mig", "-o", folder / "out")
         assert said.code == 2
         assert "found the method 'max-mig' without a model, expected --model RUN" in said.err
 
-    def test_no_images(self, folder: Path, run: Run) -> None:
+    def test_no_images(self, folder: Path, run_raters: Run) -> None:
         words = self.words(folder)
         del words[2:4]
-        said = run(*words)
+        said = run_raters(*words)
         assert said.code == 2 and "found no images, expected some: a model fuses" in said.err
 
     @pytest.mark.slow

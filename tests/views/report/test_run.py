@@ -82,7 +82,7 @@ def study() -> Study:
 
 
 @pytest.fixture(scope="module")
-def run(study: Study, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def run_folder(study: Study, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run of two epochs, one of them a warm-up."""
     folder = tmp_path_factory.mktemp("runs") / "pixel"
     raters.fit(study, "pixel-cm", False, folder=folder, epochs=2, width=2, depth=2, warm_up=1)
@@ -90,9 +90,9 @@ def run(study: Study, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def report(study: Study, run: Path) -> Report:
+def report(study: Study, run_folder: Path) -> Report:
     """The report of that run."""
-    return run_report(run, study, shown=2)
+    return run_report(run_folder, study, shown=2)
 
 
 def random_study(model: raters.Model, *space: int, cases: int = 4) -> Study:
@@ -141,8 +141,8 @@ def test_volumes_and_wrong_shapes() -> None:
 
 
 @pytest.mark.slow
-def test_tables_are_those_of_evaluate(report: Report, run: Path, study: Study) -> None:
-    expected = evaluate(run, study, "test")
+def test_tables_are_those_of_evaluate(report: Report, run_folder: Path, study: Study) -> None:
+    expected = evaluate(run_folder, study, "test")
     for name, rows in {
         "summary": expected.summary,
         "likelihood": expected.likelihood,
@@ -153,17 +153,17 @@ def test_tables_are_those_of_evaluate(report: Report, run: Path, study: Study) -
         assert rows and list(named(report, name).rows) == rows
 
 
-def test_pivot_holds_every_pair(report: Report, run: Path, study: Study) -> None:
+def test_pivot_holds_every_pair(report: Report, run_folder: Path, study: Study) -> None:
     table = named(report, "as_rater_matrix")
     found = {
         (row["as"], name): row[f"against {name}"] for row in table.rows for name in study.raters
     }
-    expected = evaluate(run, study, "test").as_rater
+    expected = evaluate(run_folder, study, "test").as_rater
     assert found == {(row["as"], row["against"]): row["dice"] for row in expected}
 
 
-def test_matrices_are_means_over_the_predicted_class(run: Path, study: Study) -> None:
-    model = raters.load(run)
+def test_matrices_are_means_over_the_predicted_class(run_folder: Path, study: Study) -> None:
+    model = raters.load(run_folder)
     part = study.select(split="test")
     watched = score_and_watch(model, part)[1]
     total = np.zeros((3, 2, 2))
@@ -183,8 +183,8 @@ def test_matrices_are_means_over_the_predicted_class(run: Path, study: Study) ->
     assert watched.uncertainty == pytest.approx(bits, abs=1e-5)
 
 
-def test_skill_is_the_mean_diagonal(report: Report, run: Path, study: Study) -> None:
-    matrices = score_and_watch(raters.load(run), study.select(split="test"))[1].matrices
+def test_skill_is_the_mean_diagonal(report: Report, run_folder: Path, study: Study) -> None:
+    matrices = score_and_watch(raters.load(run_folder), study.select(split="test"))[1].matrices
     assert matrices is not None
     rows = named(report, "raters").rows
     assert [row["rater"] for row in rows] == list(study.raters)
@@ -192,8 +192,8 @@ def test_skill_is_the_mean_diagonal(report: Report, run: Path, study: Study) -> 
     assert [row["balanced_accuracy"] for row in rows] == pytest.approx(expected)
 
 
-def test_how_much_more_raters_draw(report: Report, run: Path, study: Study) -> None:
-    model = raters.load(run)
+def test_how_much_more_raters_draw(report: Report, run_folder: Path, study: Study) -> None:
+    model = raters.load(run_folder)
     part = study.select(split="test")
     predicted = sum(int((model.predict(case) > 0).sum()) for case in part)
     drawn = sum((case.labels > 0).sum(axis=(1, 2)) for case in part)
@@ -238,11 +238,11 @@ def test_is_written_and_names_are_only_names(report: Report, tmp_path: Path) -> 
     assert page.count("<script>") == 1  # the page's own
 
 
-def test_other_runs_beside_it(run: Path, study: Study, tmp_path: Path) -> None:
-    raters.load(run).save(tmp_path / "copy")
+def test_other_runs_beside_it(run_folder: Path, study: Study, tmp_path: Path) -> None:
+    raters.load(run_folder).save(tmp_path / "copy")
     write_splits(tmp_path / "copy", [(name, "train", name) for name in study.cases[:5]])
-    found = run_report(run, study, [tmp_path / "copy"], shown=1)
-    expected = compare_runs([run, tmp_path / "copy"], study, "test")
+    found = run_report(run_folder, study, [tmp_path / "copy"], shown=1)
+    expected = compare_runs([run_folder, tmp_path / "copy"], study, "test")
     assert named(found, "comparison").rows == expected.rows
     values = [row["difference"] for row in named(found, "differences").rows]
     assert values == [row["difference"] for row in expected.differences]
@@ -250,13 +250,13 @@ def test_other_runs_beside_it(run: Path, study: Study, tmp_path: Path) -> None:
     assert "no interval: too few groups" in texts(found)
 
 
-def test_without_a_study(run: Path) -> None:
-    report = run_report(run, why_not="the disk is gone")
+def test_without_a_study(run_folder: Path) -> None:
+    report = run_report(run_folder, why_not="the disk is gone")
     assert "the disk is gone" in texts(report)
     assert has(report, "training_curves") and has(report, "history")
     assert "--study" in texts(report) and not has(report, "cases")
     with pytest.raises(RatersError, match="found other runs but no study"):
-        run_report(run, against=[run])
+        run_report(run_folder, against=[run_folder])
 
 
 def test_without_a_study_shared_matrices_are_shown(tmp_path: Path) -> None:
@@ -269,20 +269,20 @@ def test_without_a_study_shared_matrices_are_shown(tmp_path: Path) -> None:
     assert "no history.csv" in texts(report)
 
 
-def test_unfinished_run_is_refused(run: Path, study: Study, tmp_path: Path) -> None:
+def test_unfinished_run_is_refused(run_folder: Path, study: Study, tmp_path: Path) -> None:
     for name in ("config.yaml", "splits.csv", "history.csv", "scores.json"):
-        (tmp_path / name).write_bytes((run / name).read_bytes())
+        (tmp_path / name).write_bytes((run_folder / name).read_bytes())
     with pytest.raises(RatersError, match="found an unfinished run") as caught:
         run_report(tmp_path, study)
     assert "--resume" in str(caught.value)
 
 
-def test_a_study_of_other_classes_is_refused(run: Path) -> None:
+def test_a_study_of_other_classes_is_refused(run_folder: Path) -> None:
     other = Study.from_arrays(
         np.zeros((1, 1, 8, 8)), np.zeros((1, 3, 8, 8), int), classes=["background", "other"]
     )
     with pytest.raises(RatersError, match="expected those of the run"):
-        run_report(run, other)
+        run_report(run_folder, other)
 
 
 def test_volumes_have_slices(tmp_path: Path) -> None:
