@@ -21,6 +21,8 @@ from raters.io import formats
 from tests.support.command_line import (
     Outcome,
     Run,
+    assert_refused,
+    assert_words,
     blob,
     draw_masks,
     fingerprint,
@@ -52,32 +54,28 @@ def run_without_changes(
     return command
 
 
-def problems(outcome: Outcome) -> list[dict[str, str]]:
+def listed_problems(outcome: Outcome) -> list[dict[str, str]]:
     return json.loads(outcome.out)["problems"]
 
 
-def says(text: str, *words: object) -> None:
-    for word in words:
-        assert str(word) in text, f"{word!r} is not in: {text}"
-
-
-def refused(outcome: Outcome, *words: object) -> None:
-    """Assert that a command ended with exit code 2 and a message with these words on stderr."""
-    assert outcome.code == 2, outcome
+def assert_only_refused(outcome: Outcome, *words: object) -> None:
+    """Assert that a command said what is wrong, once, and nothing else on stdout."""
+    assert_refused(outcome, *words)
     assert outcome.out == ""
-    says(outcome.err, "error: ", *words)
     assert outcome.err.count("error: ") == 1
 
 
-def found_by_check(
+def assert_check_finds(
     run_without_changes: Run, folder: Path, kind: str, *words: object, options: tuple = ()
 ) -> None:
     """Assert that `check` names a problem, as text and as JSON, with its rater and case."""
     suffix = next(p.name for p in folder.glob("masks/*/c1.*")).removeprefix("c1")
     shown = run_without_changes("check", pattern(folder, suffix), *options)
     assert shown.code == 2, shown
-    says(shown.out, kind, *words)
-    listed = problems(run_without_changes("check", pattern(folder, suffix), "--json", *options))
+    assert_words(shown.out, kind, *words)
+    listed = listed_problems(
+        run_without_changes("check", pattern(folder, suffix), "--json", *options)
+    )
     bad = next(p for p in listed if p["kind"] == kind)
     assert (bad["level"], bad["case"], bad["rater"]) == ("error", "c1", "bob")
 
@@ -105,13 +103,15 @@ def test_missing_folder(run_without_changes: Run, tmp_path: Path, verb: list[str
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "mask").mkdir()
     outcome = run_without_changes(*verb, f"{tmp_path}/data/masks/{{rater}}/{{case}}.png")
-    refused(outcome, f"{tmp_path}/data/masks: no such folder", "'mask'")
+    assert_only_refused(outcome, f"{tmp_path}/data/masks: no such folder", "'mask'")
     assert not Path("out").exists()
 
 
 def test_missing_file(run_without_changes: Run, tmp_path: Path) -> None:
     outcome = run_without_changes("check", tmp_path / "answers.csv")
-    refused(outcome, tmp_path / "answers.csv", "no such file or folder", "{rater}/{case}")
+    assert_only_refused(
+        outcome, tmp_path / "answers.csv", "no such file or folder", "{rater}/{case}"
+    )
 
 
 def test_pattern_that_matches_nothing_says_what_is_there(
@@ -120,14 +120,16 @@ def test_pattern_that_matches_nothing_says_what_is_there(
     draw_masks(tmp_path)
     for verb in (["check"], ["import", "-o", tmp_path / "out"]):
         outcome = run_without_changes(*verb, pattern(tmp_path, ".nii.gz"))
-        refused(outcome, "'{case}.nii.gz'", f"in {tmp_path}/masks/ann", "'c0.png'")
+        assert_only_refused(outcome, "'{case}.nii.gz'", f"in {tmp_path}/masks/ann", "'c0.png'")
     assert not (tmp_path / "out").exists()
 
 
 def test_images_that_match_nothing(run_without_changes: Run, tmp_path: Path) -> None:
     draw_masks(tmp_path)
     wrong = f"{tmp_path}/images/{{case}}.tif"
-    refused(run_without_changes("check", pattern(tmp_path), "--images", wrong), wrong, "'c0.png'")
+    assert_only_refused(
+        run_without_changes("check", pattern(tmp_path), "--images", wrong), wrong, "'c0.png'"
+    )
 
 
 @pytest.mark.parametrize(
@@ -139,7 +141,7 @@ def test_images_that_match_nothing(run_without_changes: Run, tmp_path: Path) -> 
     ],
 )
 def test_bad_patterns(run_without_changes: Run, text: str, words: tuple[str, ...]) -> None:
-    refused(run_without_changes("check", text), *words)
+    assert_only_refused(run_without_changes("check", text), *words)
 
 
 def test_folder_without_study_file_suggests_a_pattern(
@@ -147,7 +149,9 @@ def test_folder_without_study_file_suggests_a_pattern(
 ) -> None:
     draw_masks(tmp_path)
     outcome = run_without_changes("check", tmp_path / "masks")
-    refused(outcome, tmp_path / "masks", "study.yaml", f"'{pattern(tmp_path)}'", "'ann', 'bob'")
+    assert_only_refused(
+        outcome, tmp_path / "masks", "study.yaml", f"'{pattern(tmp_path)}'", "'ann', 'bob'"
+    )
 
 
 def test_folder_with_images_suggests_them_too(run_without_changes: Run, tmp_path: Path) -> None:
@@ -157,10 +161,10 @@ def test_folder_with_images_suggests_them_too(run_without_changes: Run, tmp_path
         f'--images "{tmp_path}/images/{{case}}.png" --reference "{tmp_path}/truth/{{case}}.png"'
     )
     save(tmp_path / "consensus/c0.png", blob())
-    refused(run_without_changes("check", tmp_path), f"'{pattern(tmp_path)}' {beside}?")
+    assert_only_refused(run_without_changes("check", tmp_path), f"'{pattern(tmp_path)}' {beside}?")
     for rater in ("ann", "bob"):
         (tmp_path / "masks" / rater).rename(tmp_path / rater)
-    refused(
+    assert_only_refused(
         run_without_changes("check", tmp_path), f"'{tmp_path}/{{rater}}/{{case}}.png' {beside}?"
     )
 
@@ -173,21 +177,23 @@ def test_other_files_beside_masks_under_a_wildcard(
         (tmp_path / "masks/ann" / name).write_text("x")
     shown = run_without_changes("check", pattern(tmp_path, ".*"), "--strict")
     assert shown.code == 0
-    says(shown.out, "cases  3", "no problems")
+    assert_words(shown.out, "cases  3", "no problems")
 
 
 def test_images_among_masks(run_without_changes: Run, tmp_path: Path) -> None:
     draw_masks(tmp_path)
     shown = run_without_changes("check", f"{tmp_path}/{{rater}}/{{case}}.png")
     assert shown.code == 2
-    says(shown.out, "if this is an image, name it with --images")
+    assert_words(shown.out, "if this is an image, name it with --images")
 
 
 def test_a_wide_table_without_saying_so(run_without_changes: Run, tmp_path: Path) -> None:
     path = tmp_path / "answers.txt"
     path.write_text("\n".join(["1 -1 0 1 0 2 2 1 1"] * 4))
     outcome = run_without_changes("check", path)
-    refused(outcome, path, "a table with one column per rater needs --wide", "and 3 more")
+    assert_only_refused(
+        outcome, path, "a table with one column per rater needs --wide", "and 3 more"
+    )
     assert run_without_changes("check", path, "--wide", "--missing=-1,2").code == 0
     labels = raters.read(path, wide=True, missing=[-1, 2]).classes.names
     assert labels == ("0", "1")
@@ -198,7 +204,7 @@ def test_a_rater_who_skipped_cases_is_fine(run_without_changes: Run, tmp_path: P
     (tmp_path / "masks/bob/c2.png").unlink()
     shown = run_without_changes("check", pattern(tmp_path), "--strict")
     assert shown.code == 0
-    says(shown.out, "bob        3   75%", "ann        4  100%", "no problems")
+    assert_words(shown.out, "bob        3   75%", "ann        4  100%", "no problems")
     done = run_without_changes("import", pattern(tmp_path), "-o", tmp_path / "out")
     assert done.code == 0
     assert (raters.read(tmp_path / "out")["c2"].labels[1] == raters.MISSING).all()
@@ -210,7 +216,7 @@ def test_spaces_and_letters_of_other_languages(run_without_changes: Run, tmp_pat
     (folder / "masks/李 医生/c1.png").write_bytes(b"not a picture")
     outcome = run_without_changes("check", pattern(folder))
     assert outcome.code == 2
-    says(outcome.out, "Jürgen K.", "李 医生", f"{folder}/masks/李 医生/c1.png: ")
+    assert_words(outcome.out, "Jürgen K.", "李 医生", f"{folder}/masks/李 医生/c1.png: ")
     done = run_without_changes("import", pattern(folder), "-o", tmp_path / "neue Studie")
     assert done.code == 2
     study = raters.read(tmp_path / "neue Studie")
@@ -224,8 +230,10 @@ def test_a_name_that_is_not_text(run_without_changes: Run, tmp_path: Path) -> No
     os.link(tmp_path / "masks/bob/c0.png", old)
     outcome = run_without_changes("check", pattern(tmp_path))
     assert outcome.code == 2
-    says(outcome.out, "Kn", "UTF-8")
-    refused(run_without_changes("import", pattern(tmp_path), "-o", tmp_path / "out"), "UTF-8")
+    assert_words(outcome.out, "Kn", "UTF-8")
+    assert_only_refused(
+        run_without_changes("import", pattern(tmp_path), "-o", tmp_path / "out"), "UTF-8"
+    )
 
 
 def test_link_loops(run_without_changes: Run, tmp_path: Path) -> None:
@@ -234,7 +242,7 @@ def test_link_loops(run_without_changes: Run, tmp_path: Path) -> None:
     (tmp_path / "masks/bob/again").symlink_to(tmp_path / "masks")
     outcome = run_without_changes("check", pattern(tmp_path))
     assert outcome.code == 2
-    says(outcome.out, f"{tmp_path}/masks/carl: a link that leads nowhere")
+    assert_words(outcome.out, f"{tmp_path}/masks/carl: a link that leads nowhere")
     (tmp_path / "masks/carl").unlink()
     assert (
         run_without_changes("check", pattern(tmp_path)).code == 0
@@ -249,10 +257,10 @@ def test_a_mask_that_is_a_dead_link_spoils_its_case_only(
     (tmp_path / "masks/bob/c1.png").symlink_to(tmp_path / "moved/c1.png")
     outcome = run_without_changes("check", pattern(tmp_path))
     assert outcome.code == 2
-    says(outcome.out, f"{tmp_path}/masks/bob/c1.png: ", f"{tmp_path}/moved/c1.png")
+    assert_words(outcome.out, f"{tmp_path}/masks/bob/c1.png: ", f"{tmp_path}/moved/c1.png")
     done = run_without_changes("import", pattern(tmp_path), "-o", tmp_path / "out")
     assert done.code == 2
-    says(done.err, f"{tmp_path}/masks/bob/c1.png: ")
+    assert_words(done.err, f"{tmp_path}/masks/bob/c1.png: ")
     assert raters.read(tmp_path / "out").cases == ("c0", "c2")
 
 
@@ -263,8 +271,12 @@ def test_two_cases_with_one_name(run_without_changes: Run, tmp_path: Path) -> No
     twice = f"{tmp_path}/masks/{{rater}}/*/{{case}}.png"
     outcome = run_without_changes("check", twice)
     assert outcome.code == 2
-    says(outcome.out, "duplicate", f"{second}: ", "case 'c1'", "early/c1.png", "expected one")
-    refused(run_without_changes("import", twice, "-o", tmp_path / "out"), second, "case 'c1'")
+    assert_words(
+        outcome.out, "duplicate", f"{second}: ", "case 'c1'", "early/c1.png", "expected one"
+    )
+    assert_only_refused(
+        run_without_changes("import", twice, "-o", tmp_path / "out"), second, "case 'c1'"
+    )
 
 
 # Files that cannot be read.
@@ -274,7 +286,7 @@ def test_truncated_nifti(run_without_changes: Run, tmp_path: Path) -> None:
     draw_volumes(tmp_path, ".nii")
     bad = tmp_path / "masks/bob/c1.nii"
     bad.write_bytes(bad.read_bytes()[:500])
-    found_by_check(
+    assert_check_finds(
         run_without_changes, tmp_path, "unreadable", f"{bad}: ", "truncated", "(8, 9, 5)"
     )
 
@@ -284,25 +296,25 @@ def test_truncated_gzip(run_without_changes: Run, tmp_path: Path) -> None:
     bad = tmp_path / "masks/bob/c1.nii.gz"
     whole = bad.read_bytes()
     bad.write_bytes(whole[: len(whole) // 2 + 40])
-    found_by_check(run_without_changes, tmp_path, "unreadable", f"{bad}: ", "truncated")
+    assert_check_finds(run_without_changes, tmp_path, "unreadable", f"{bad}: ", "truncated")
     done = run_without_changes("import", pattern(tmp_path, ".nii.gz"), "-o", tmp_path / "out")
     assert done.code == 2
-    says(done.out, "2 cases written")
-    says(done.err, "1 case left out", f"{bad}: ", "truncated")
+    assert_words(done.out, "2 cases written")
+    assert_words(done.err, "1 case left out", f"{bad}: ", "truncated")
 
 
 def test_text_named_as_nifti(run_without_changes: Run, tmp_path: Path) -> None:
     draw_volumes(tmp_path)
     bad = tmp_path / "masks/bob/c1.nii.gz"
     bad.write_text("see the other folder\n")
-    found_by_check(run_without_changes, tmp_path, "unreadable", f"{bad}: ", "NIfTI")
+    assert_check_finds(run_without_changes, tmp_path, "unreadable", f"{bad}: ", "NIfTI")
 
 
 def test_empty_file(run_without_changes: Run, tmp_path: Path) -> None:
     draw_masks(tmp_path)
     bad = tmp_path / "masks/bob/c1.png"
     bad.write_bytes(b"")
-    found_by_check(run_without_changes, tmp_path, "unreadable", f"{bad}: ", "0 bytes")
+    assert_check_finds(run_without_changes, tmp_path, "unreadable", f"{bad}: ", "0 bytes")
 
 
 def _huge_png() -> bytes:
@@ -350,7 +362,7 @@ def test_a_header_that_claims_a_huge_shape_is_refused_at_once(
     bad = tmp_path / f"masks/bob/c1{suffix}"
     bad.write_bytes(make())
     start = time.process_time()
-    found_by_check(run_without_changes, tmp_path, "unreadable", f"{bad}: ", number)
+    assert_check_finds(run_without_changes, tmp_path, "unreadable", f"{bad}: ", number)
     assert time.process_time() - start < 30  # of the processor; to read it would take days
 
 
@@ -369,7 +381,7 @@ def test_opaque_alpha_is_dropped_and_transparent_refused(
     save(bad, rgba)
     shown = run_without_changes("check", pattern(tmp_path))
     assert shown.code == 2
-    says(shown.out, f"{bad}: ", "100")
+    assert_words(shown.out, f"{bad}: ", "100")
     assert "transparen" in shown.out or "alpha" in shown.out
 
 
@@ -390,7 +402,7 @@ def test_sixteen_bits(run_without_changes: Run, tmp_path: Path) -> None:
         save(tmp_path / f"masks/ann/c{k}.png", mask)
     shown = run_without_changes("check", pattern(tmp_path))
     assert shown.code == 0
-    says(shown.out, "300", "40000")
+    assert_words(shown.out, "300", "40000")
     assert run_without_changes("import", pattern(tmp_path), "-o", tmp_path / "out").code == 0
     study = raters.read(tmp_path / "out")
     assert study.classes.values == (0, 300, 40_000)
@@ -406,7 +418,7 @@ def test_floats_that_are_whole_are_labels_and_others_are_not(
     soft = np.ones((8, 9, 5), np.float32)
     soft[4, 4, 4] = 0.7
     nifti(bad, soft)
-    found_by_check(
+    assert_check_finds(
         run_without_changes,
         tmp_path,
         "not-whole",
@@ -428,12 +440,12 @@ def test_grey_mask(run_without_changes: Run, tmp_path: Path) -> None:
     draw_masks(tmp_path, value=255)
     grey = np.arange(144, dtype=np.uint8).reshape(12, 12)
     bad = save(tmp_path / "masks/bob/c1.png", grey)
-    found_by_check(
+    assert_check_finds(
         run_without_changes, tmp_path, "grey", f"{bad}: ", "144 values from 0 to 143", "--threshold"
     )
     done = run_without_changes("import", pattern(tmp_path), "-o", tmp_path / "out")
     assert done.code == 2
-    says(done.err, f"{bad}: ", "--threshold")
+    assert_words(done.err, f"{bad}: ", "--threshold")
     assert raters.read(tmp_path / "out").cases == ("c0", "c2")
     cut = ("--threshold", "127")
     assert run_without_changes("check", pattern(tmp_path), *cut).code == 0
@@ -445,11 +457,13 @@ def test_numbers_of_segments(run_without_changes: Run, tmp_path: Path) -> None:
     draw_masks(tmp_path)
     segments = np.arange(144, dtype=np.uint8).reshape(12, 12) // 3
     save(tmp_path / "masks/bob/c1.png", segments)
-    found_by_check(
+    assert_check_finds(
         run_without_changes, tmp_path, "grey", "48 values", "find_boundaries", "one class at a time"
     )
     options = ("--values", "0,1")
-    found_by_check(run_without_changes, tmp_path, "unknown-value", "boundaries", options=options)
+    assert_check_finds(
+        run_without_changes, tmp_path, "unknown-value", "boundaries", options=options
+    )
 
 
 def test_matlab_files(run_without_changes: Run, tmp_path: Path) -> None:
@@ -457,13 +471,15 @@ def test_matlab_files(run_without_changes: Run, tmp_path: Path) -> None:
     (tmp_path / "masks/ann/c1.mat").write_bytes(b"MATLAB 5.0 MAT-file")
     outcome = run_without_changes("check", pattern(tmp_path, ".mat"))
     assert outcome.code == 2
-    says(outcome.out, tmp_path / "masks/ann/c1.mat", "one file per rater", "scipy.io.loadmat")
+    assert_words(
+        outcome.out, tmp_path / "masks/ann/c1.mat", "one file per rater", "scipy.io.loadmat"
+    )
 
 
 def test_only_grey_masks(run_without_changes: Run, tmp_path: Path) -> None:
     for rater in ("ann", "bob"):
         save(tmp_path / f"masks/{rater}/c1.png", np.arange(144, dtype=np.uint8).reshape(12, 12))
-    refused(
+    assert_only_refused(
         run_without_changes("import", pattern(tmp_path), "-o", tmp_path / "out"),
         "--threshold",
         "144 values",
@@ -475,7 +491,7 @@ def test_zero_and_255_beside_zero_and_1(run_without_changes: Run, tmp_path: Path
     save(tmp_path / "masks/bob/c1.png", blob(1, value=255))
     shown = run_without_changes("check", pattern(tmp_path))
     assert shown.code == 0
-    says(shown.out, "foreground")
+    assert_words(shown.out, "foreground")
     assert run_without_changes("import", pattern(tmp_path), "-o", tmp_path / "out").code == 0
     study = raters.read(tmp_path / "out")
     assert len(study.classes) == 2
@@ -489,10 +505,10 @@ def test_unknown_value(run_without_changes: Run, tmp_path: Path) -> None:
     bad = save(tmp_path / "masks/bob/c1.png", mask)
     named = ("--values", "0=background,1=lesion")
     words = (f"{bad}: ", "value 7", "expected one of 0, 1", "--ignore")
-    found_by_check(run_without_changes, tmp_path, "unknown-value", *words, options=named)
+    assert_check_finds(run_without_changes, tmp_path, "unknown-value", *words, options=named)
     done = run_without_changes("import", pattern(tmp_path), "-o", tmp_path / "out", *named)
     assert done.code == 2
-    says(done.err, *words)
+    assert_words(done.err, *words)
     assert raters.read(tmp_path / "out").cases == ("c0", "c2")
 
 
@@ -518,7 +534,7 @@ def test_colour_mask(run_without_changes: Run, tmp_path: Path) -> None:
     bad = save(tmp_path / "masks/bob/c1.png", colours)
     shown = run_without_changes("check", pattern(tmp_path))
     assert shown.code == 2
-    says(shown.out, f"{bad}: ", "expected")
+    assert_words(shown.out, f"{bad}: ", "expected")
     assert "colour" in shown.out
 
 
@@ -527,8 +543,8 @@ def test_jpeg_as_mask(run_without_changes: Run, tmp_path: Path) -> None:
         save(tmp_path / f"masks/{rater}/c1.jpg", blob(value=255))
     shown = run_without_changes("check", pattern(tmp_path, ".jpg"))
     assert shown.code == 2
-    says(shown.out, f"{tmp_path}/masks/ann/c1.jpg: ", "JPEG", "expected PNG")
-    refused(
+    assert_words(shown.out, f"{tmp_path}/masks/ann/c1.jpg: ", "JPEG", "expected PNG")
+    assert_only_refused(
         run_without_changes("import", pattern(tmp_path, ".jpg"), "-o", tmp_path / "out"),
         "JPEG",
         "c1.jpg",
@@ -546,14 +562,14 @@ def test_other_grid_names_both_files_and_values_and_resampling_mends_it(
     bad = nifti(tmp_path / "masks/bob/c1.nii.gz", coarse, np.diag([2.0, 1, 1, 1]))
     pictures = ("--images", f"{tmp_path}/images/{{case}}.nii.gz")
     words = (f"{bad}: ", "shape 4 x 9 x 5", "8 x 9 x 5", f"{tmp_path}/images/c1.nii.gz")
-    found_by_check(
+    assert_check_finds(
         run_without_changes, tmp_path, "geometry", *words, "--resample nearest", options=pictures
     )
     done = run_without_changes(
         "import", pattern(tmp_path, ".nii.gz"), *pictures, "-o", tmp_path / "out"
     )
     assert done.code == 2
-    says(done.err, *words)
+    assert_words(done.err, *words)
     mended = (*pictures, "--resample", "nearest")
     assert run_without_changes("check", pattern(tmp_path, ".nii.gz"), *mended).code == 0
     done = run_without_changes(
@@ -571,7 +587,7 @@ def test_other_spacing(run_without_changes: Run, tmp_path: Path) -> None:
         tmp_path / "masks/bob/c1.nii.gz", np.ones((8, 9, 5), np.uint8), np.diag([1, 1, 3.0, 1])
     )
     words = (f"{bad}: ", "spacing (1, 1, 3)", "(1, 1, 1)", f"{tmp_path}/masks/ann/c1.nii.gz")
-    found_by_check(run_without_changes, tmp_path, "geometry", *words)
+    assert_check_finds(run_without_changes, tmp_path, "geometry", *words)
 
 
 # Manifests and tables.
@@ -599,20 +615,20 @@ def test_manifest_with_a_wrong_column(
 ) -> None:
     row = "c0,ann,masks/ann/c0.png".replace(",", ";" if ";" in header else ",")
     path = manifest(tmp_path, row, header=header)
-    refused(run_without_changes("check", path), path, *words)
+    assert_only_refused(run_without_changes("check", path), path, *words)
 
 
 def test_manifest_rows(run_without_changes: Run, tmp_path: Path) -> None:
     path = manifest(tmp_path, "c0,ann,masks/ann/c0.png", "c1,ann")
-    refused(run_without_changes("check", path), path, "2 cells in row 3, expected 3")
+    assert_only_refused(run_without_changes("check", path), path, "2 cells in row 3, expected 3")
     path = manifest(tmp_path, "c0,ann,masks/ann/c0.png", "c0,ann,masks/ann/c1.png")
     outcome = run_without_changes("check", path)
     assert outcome.code == 2
-    says(outcome.out, path, "masks/ann/c1.png in row 3", "masks/ann/c0.png")
+    assert_words(outcome.out, path, "masks/ann/c1.png in row 3", "masks/ann/c0.png")
     path = manifest(tmp_path, "c0,ann,masks/ann/c0.png", "c1,ann,masks/ann/gone.png")
     outcome = run_without_changes("check", path)
     assert outcome.code == 2
-    says(outcome.out, f"{tmp_path}/masks/ann/gone.png: there is no such file")
+    assert_words(outcome.out, f"{tmp_path}/masks/ann/gone.png: there is no such file")
     assert run_without_changes("import", path, "-o", tmp_path / "out").code == 2
     assert raters.read(tmp_path / "out").cases == ("c0",)
 
@@ -627,19 +643,21 @@ def test_empty_tables(
     path = tmp_path / "table.csv"
     path.write_text(text)
     for verb in (["check"], ["import", "-o", tmp_path / "out"]):
-        refused(run_without_changes(*verb, path), path, *words)
+        assert_only_refused(run_without_changes(*verb, path), path, *words)
     assert not (tmp_path / "out").exists()
 
 
 def test_empty_folder(run_without_changes: Run, tmp_path: Path) -> None:
     (tmp_path / "masks").mkdir()
-    refused(
+    assert_only_refused(
         run_without_changes("check", tmp_path / "masks"),
         tmp_path / "masks",
         "is empty",
         "study.yaml",
     )
-    refused(run_without_changes("check", pattern(tmp_path)), pattern(tmp_path), "is empty")
+    assert_only_refused(
+        run_without_changes("check", pattern(tmp_path)), pattern(tmp_path), "is empty"
+    )
 
 
 @pytest.mark.parametrize("form", ["canonical", "packed"])
@@ -685,13 +703,13 @@ def test_markup_in_names_is_shown_as_it_is(run_without_changes: Run, tmp_path: P
     (tmp_path / "masks/[b]/c1.png").write_bytes(b"x")
     shown = run_without_changes("check", pattern(tmp_path), "--values", "0=[b]x[/b],1=[x]")
     assert shown.code == 2
-    says(shown.out, "[red]ann", "[b]", "[b]x[/b]", "masks/[b]/c1.png: ")
+    assert_words(shown.out, "[red]ann", "[b]", "[b]x[/b]", "masks/[b]/c1.png: ")
 
 
 # Folders that raters wrote and something spoilt.
 
 
-def imported(run_without_changes: Run, folder: Path, form: str = "canonical") -> Path:
+def import_masks(run_without_changes: Run, folder: Path, form: str = "canonical") -> Path:
     draw_masks(folder)
     out = folder / "study"
     assert (
@@ -716,18 +734,18 @@ def imported(run_without_changes: Run, folder: Path, form: str = "canonical") ->
 def test_spoilt_study_file(
     run_without_changes: Run, tmp_path: Path, old: str, new: str, words: tuple[str, ...]
 ) -> None:
-    out = imported(run_without_changes, tmp_path)
+    out = import_masks(run_without_changes, tmp_path)
     text = (out / "study.yaml").read_text()
     assert old in text
     (out / "study.yaml").write_text(text.replace(old, new))
-    refused(run_without_changes("check", out), out / "study.yaml", *words)
+    assert_only_refused(run_without_changes("check", out), out / "study.yaml", *words)
 
 
 @pytest.mark.parametrize("text", ["", "- a\n- b\n", "just words"])
 def test_study_file_that_is_none(run_without_changes: Run, tmp_path: Path, text: str) -> None:
-    out = imported(run_without_changes, tmp_path)
+    out = import_masks(run_without_changes, tmp_path)
     (out / "study.yaml").write_text(text)
-    refused(run_without_changes("check", out), out / "study.yaml", "raters-study/1")
+    assert_only_refused(run_without_changes("check", out), out / "study.yaml", "raters-study/1")
 
 
 @pytest.mark.parametrize(
@@ -746,39 +764,45 @@ def test_study_file_that_is_none(run_without_changes: Run, tmp_path: Path, text:
 def test_spoilt_cases_file(
     run_without_changes: Run, tmp_path: Path, text: str, words: tuple[str, ...], form: str
 ) -> None:
-    out = imported(run_without_changes, tmp_path, form)
+    out = import_masks(run_without_changes, tmp_path, form)
     (out / "cases.csv").write_text(text)
-    refused(run_without_changes("check", out), out, *words)
+    assert_only_refused(run_without_changes("check", out), out, *words)
 
 
 def test_files_that_belong_to_no_case(run_without_changes: Run, tmp_path: Path) -> None:
-    out = imported(run_without_changes, tmp_path)
+    out = import_masks(run_without_changes, tmp_path)
     save(out / "labels/ann/c9.png", blob())
     save(out / "labels/eve/c0.png", blob())
     shown = run_without_changes("check", out)
     assert shown.code == 2
-    says(shown.out, f"{out}/labels/ann/c9.png: ", "not in cases.csv", f"{out}/labels/eve", "'eve'")
+    assert_words(
+        shown.out, f"{out}/labels/ann/c9.png: ", "not in cases.csv", f"{out}/labels/eve", "'eve'"
+    )
 
 
 def test_packed_arrays_with_other_numbers_of_rows(run_without_changes: Run, tmp_path: Path) -> None:
-    out = imported(run_without_changes, tmp_path, "packed")
+    out = import_masks(run_without_changes, tmp_path, "packed")
     labels = np.load(out / "labels.npy")
     np.save(out / "labels.npy", labels[:2])
-    refused(run_without_changes("check", out), out / "labels.npy", "2 rows", "expected 3")
+    assert_only_refused(
+        run_without_changes("check", out), out / "labels.npy", "2 rows", "expected 3"
+    )
     np.save(out / "labels.npy", labels[:, :1])
-    refused(run_without_changes("check", out), out / "labels.npy", "1 raters", "expected 2")
+    assert_only_refused(
+        run_without_changes("check", out), out / "labels.npy", "1 raters", "expected 2"
+    )
     (out / "labels.npy").write_bytes(b"\x93NUMPY\x01\x00")
-    refused(run_without_changes("check", out), out / "labels.npy", "not a whole array")
+    assert_only_refused(run_without_changes("check", out), out / "labels.npy", "not a whole array")
     np.save(out / "labels.npy", labels + 5)
     shown = run_without_changes("check", out)
     assert shown.code == 2
-    says(shown.out, "6", "expected")
+    assert_words(shown.out, "6", "expected")
 
 
 def test_packed_labels_missing(run_without_changes: Run, tmp_path: Path) -> None:
-    out = imported(run_without_changes, tmp_path, "packed")
+    out = import_masks(run_without_changes, tmp_path, "packed")
     (out / "labels.npy").unlink()
-    refused(run_without_changes("check", out), out / "labels.npy", "no such file")
+    assert_only_refused(run_without_changes("check", out), out / "labels.npy", "no such file")
 
 
 def test_answers_missing(run_without_changes: Run, tmp_path: Path) -> None:
@@ -787,9 +811,9 @@ def test_answers_missing(run_without_changes: Run, tmp_path: Path) -> None:
     out = tmp_path / "out"
     assert run_without_changes("import", path, "-o", out).code == 0
     (out / "labels.parquet").unlink()
-    refused(run_without_changes("check", out), out / "labels.parquet")
+    assert_only_refused(run_without_changes("check", out), out / "labels.parquet")
     (out / "labels.parquet").write_bytes(b"PAR1 and nothing else")
-    refused(run_without_changes("check", out), out / "labels.parquet", "cannot be read")
+    assert_only_refused(run_without_changes("check", out), out / "labels.parquet", "cannot be read")
 
 
 # Options.
@@ -816,7 +840,7 @@ def test_options_that_fit_nothing(
 ) -> None:
     draw_masks(tmp_path)
     for verb in (["check"], ["import", "-o", tmp_path / "out"]):
-        refused(run_without_changes(*verb, pattern(tmp_path), *options), *words)
+        assert_only_refused(run_without_changes(*verb, pattern(tmp_path), *options), *words)
     assert not (tmp_path / "out").exists()
 
 
@@ -837,7 +861,7 @@ def test_options_of_import(
     run_without_changes: Run, tmp_path: Path, options: list[str], words: tuple[str, ...]
 ) -> None:
     draw_masks(tmp_path)
-    refused(
+    assert_only_refused(
         run_without_changes("import", pattern(tmp_path), "-o", tmp_path / "out", *options), *words
     )
     assert not (tmp_path / "out").exists()
@@ -850,7 +874,7 @@ def test_unknown_split_of_a_study_lists_those_it_has(
     out = tmp_path / "out"
     options = ("--new-split", "train=.7,test=.3")
     assert run_without_changes("import", pattern(tmp_path), "-o", out, *options).code == 0
-    refused(run_without_changes("check", out, "--split", "val"), "'val'", "test, train")
+    assert_only_refused(run_without_changes("check", out, "--split", "val"), "'val'", "test, train")
 
 
 def test_out_folder_that_holds_other_things(run_without_changes: Run, tmp_path: Path) -> None:
@@ -861,7 +885,7 @@ def test_out_folder_that_holds_other_things(run_without_changes: Run, tmp_path: 
     before = fingerprint(out)
     for options in ([], ["--overwrite"], ["--form", "packed", "--overwrite"]):
         outcome = run_without_changes("import", pattern(tmp_path), "-o", out, *options)
-        refused(outcome, out, "other files (labels), expected a new one or a study")
+        assert_only_refused(outcome, out, "other files (labels), expected a new one or a study")
         assert fingerprint(out) == before
 
 
@@ -869,25 +893,29 @@ def test_out_path_that_is_a_file(run_without_changes: Run, tmp_path: Path) -> No
     draw_masks(tmp_path)
     out = tmp_path / "study"
     out.write_text("notes")
-    refused(run_without_changes("import", pattern(tmp_path), "-o", out), out, "found a file")
+    assert_only_refused(
+        run_without_changes("import", pattern(tmp_path), "-o", out), out, "found a file"
+    )
     below = run_without_changes("import", pattern(tmp_path), "-o", out / "deeper")
-    refused(below, out / "deeper", "Not a directory")
+    assert_only_refused(below, out / "deeper", "Not a directory")
     assert out.read_text() == "notes"
 
 
 def test_out_folder_that_is_the_source(run_without_changes: Run, tmp_path: Path) -> None:
     draw_masks(tmp_path)
-    refused(
+    assert_only_refused(
         run_without_changes("import", pattern(tmp_path), "-o", tmp_path / "masks"),
         tmp_path / "masks",
     )
 
 
 def test_a_study_imported_onto_itself_is_refused(run_without_changes: Run, tmp_path: Path) -> None:
-    out = imported(run_without_changes, tmp_path)
+    out = import_masks(run_without_changes, tmp_path)
     before = fingerprint(out)
-    refused(run_without_changes("import", out, "-o", out, "--overwrite"), out, "which is read")
-    refused(run_without_changes("import", out, "-o", out, "--raters", "ann"), out)
+    assert_only_refused(
+        run_without_changes("import", out, "-o", out, "--overwrite"), out, "which is read"
+    )
+    assert_only_refused(run_without_changes("import", out, "-o", out, "--raters", "ann"), out)
     assert fingerprint(out) == before
 
 
@@ -914,8 +942,10 @@ def test_five_bad_files_are_all_listed_and_the_rest_is_imported(
 
     shown = run_without_changes("check", pattern(tmp_path), *images(tmp_path))
     assert shown.code == 2
-    says(shown.out, "5 errors", *(f"{path}: " for path in bad.values()))
-    listed = problems(run_without_changes("check", pattern(tmp_path), *images(tmp_path), "--json"))
+    assert_words(shown.out, "5 errors", *(f"{path}: " for path in bad.values()))
+    listed = listed_problems(
+        run_without_changes("check", pattern(tmp_path), *images(tmp_path), "--json")
+    )
     errors = [p for p in listed if p["level"] == "error"]
     assert {p["file"] for p in errors} == {str(p) for p in bad.values()}
     assert [p["case"] for p in errors] == ["c1", "c2", "c3", "c4", "c5"]
@@ -927,8 +957,8 @@ def test_five_bad_files_are_all_listed_and_the_rest_is_imported(
             "import", pattern(tmp_path), *images(tmp_path), "-o", out, "--form", form
         )
         assert done.code == 2
-        says(done.out, "3 cases written")
-        says(done.err, "5 cases left out", *(f"{path}: " for path in bad.values()))
+        assert_words(done.out, "3 cases written")
+        assert_words(done.err, "5 cases left out", *(f"{path}: " for path in bad.values()))
         study = raters.read(out)
         assert study.cases == ("c0", "c6", "c7")
         for case in study.iter_cases():
@@ -951,7 +981,7 @@ def test_a_failing_reader_is_no_traceback(
     outcome = run_without_changes(
         "import", pattern(tmp_path), "-o", tmp_path / "out", "--form", "packed"
     )
-    refused(outcome, tmp_path / "out/labels.npy", "No space left")
+    assert_only_refused(outcome, tmp_path / "out/labels.npy", "No space left")
 
 
 LAUGHS = "\n".join(
@@ -981,5 +1011,5 @@ def test_study_file_that_unfolds_without_end(
     kept = [k + " []" if k == "classes:" else k for k in kept]
     path.write_text("\n".join([*kept, line]))
     outcome = run_without_changes("check", tmp_path / "s")
-    refused(outcome, path, ODD[line])
+    assert_only_refused(outcome, path, ODD[line])
     assert len(outcome.err) < 1000

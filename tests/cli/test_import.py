@@ -16,6 +16,7 @@ import raters
 from tests.support.command_line import (
     Outcome,
     Run,
+    assert_succeeded,
     blob,
     draw_masks,
     fingerprint,
@@ -97,12 +98,6 @@ def content(out: Path) -> dict[str, str]:
     return {str(Path(path).relative_to(out)): found[path] for path in kept}
 
 
-def succeed(outcome: Outcome, *words: str) -> None:
-    assert outcome.code == 0, outcome
-    for word in words:
-        assert word in outcome.out
-
-
 # Written whole.
 
 
@@ -111,7 +106,7 @@ def test_what_is_written_is_what_was_read(run_raters: Run, tmp_path: Path, form:
     draw(tmp_path)
     (tmp_path / "masks/bob/c3.png").unlink()
     before = fingerprint(tmp_path)
-    succeed(run_raters(*command(tmp_path, "out", form)), "6 cases written")
+    assert_succeeded(run_raters(*command(tmp_path, "out", form)), "6 cases written")
     after = fingerprint(tmp_path)
     assert {f for f in after if not f.startswith(f"{tmp_path}/out")} == set(before)
     assert all(after[f] == before[f] for f in before)
@@ -142,7 +137,7 @@ def test_study_file_comes_last(
         real(folder, study)
 
     monkeypatch.setattr(study_file, "write_study_file", last)
-    succeed(run_raters(*command(tmp_path, "out", form)))
+    assert_succeeded(run_raters(*command(tmp_path, "out", form)))
     whole = content(tmp_path / "out")
     assert whole.pop("study.yaml")
     assert seen == whole
@@ -157,7 +152,7 @@ def test_geometry_and_values_are_kept(run_raters: Run, tmp_path: Path) -> None:
         volume[2:4] = 300 if rater == "ann" else 7
         nib.save(nib.Nifti1Image(volume, affine), tmp_path / rater / "c0.nii.gz")
     out = tmp_path / "out"
-    succeed(run_raters("import", f"{tmp_path}/{{rater}}/{{case}}.nii.gz", "-o", out))
+    assert_succeeded(run_raters("import", f"{tmp_path}/{{rater}}/{{case}}.nii.gz", "-o", out))
     study = raters.read(out)
     assert study.classes.values == (0, 7, 300)
     assert np.allclose(study["c0"].geometry.affine, affine)
@@ -172,7 +167,9 @@ def test_tables_with_features_in_both_forms(run_raters: Run, tmp_path: Path) -> 
     np.save(features, np.arange(6, dtype=np.float32).reshape(2, 3))
     for form in ("canonical", "packed"):
         out = tmp_path / form
-        succeed(run_raters("import", table, "--images", features, "-o", out, "--form", form))
+        assert_succeeded(
+            run_raters("import", table, "--images", features, "-o", out, "--form", form)
+        )
         study = raters.read(out)
         assert len(study.triplets) == 3
         assert study["t2"].image is not None
@@ -193,8 +190,8 @@ def finish_after(
     assert opened.code == 2
     assert "not finished" in opened.err
     done = run_raters(*command(folder, "out", form))
-    succeed(done)
-    succeed(run_raters(*command(folder, "whole", form)))
+    assert_succeeded(done)
+    assert_succeeded(run_raters(*command(folder, "whole", form)))
     assert content(folder / "out") == content(folder / "whole")
     return stopped, done
 
@@ -224,7 +221,7 @@ def test_killed_before_the_end(run_raters: Run, tmp_path: Path, form: str, funct
 def test_killed_within_a_line_of_the_journal(run_raters: Run, tmp_path: Path, k: int) -> None:
     finish_after(run_raters, tmp_path, "canonical", IN_A_LINE.format(k=k))
     again = run_raters(*command(tmp_path, "out", "canonical"))
-    succeed(again, "0 cases written, 6 were there already")
+    assert_succeeded(again, "0 cases written, 6 were there already")
 
 
 @pytest.mark.slow
@@ -245,7 +242,7 @@ def test_finished_cases_are_left_alone(run_raters: Run, tmp_path: Path) -> None:
     files = [p for c in finished for p in (tmp_path / "out").rglob(f"{c}.png")]
     assert len(files) == 3 * 3 + 2
     before = {path: path.stat().st_mtime_ns for path in files}
-    succeed(run_raters(*command(tmp_path, "out", "canonical")))
+    assert_succeeded(run_raters(*command(tmp_path, "out", "canonical")))
     assert {path: path.stat().st_mtime_ns for path in files} == before
 
 
@@ -263,9 +260,11 @@ def test_ctrl_c_says_how_to_go_on(run_raters: Run, tmp_path: Path) -> None:
 @FORMS
 def test_nothing_to_do(run_raters: Run, tmp_path: Path, form: str) -> None:
     draw(tmp_path)
-    succeed(run_raters(*command(tmp_path, "out", form)))
+    assert_succeeded(run_raters(*command(tmp_path, "out", form)))
     before = content(tmp_path / "out")
-    succeed(run_raters(*command(tmp_path, "out", form)), "0 cases written, 6 were there already")
+    assert_succeeded(
+        run_raters(*command(tmp_path, "out", form)), "0 cases written, 6 were there already"
+    )
     assert content(tmp_path / "out") == before
 
 
@@ -299,10 +298,12 @@ def test_a_case_whose_files_changed_is_written_again(
     draw(tmp_path)
     if change is add_mask:
         (tmp_path / "masks/bob/c5.png").unlink()
-    succeed(run_raters(*command(tmp_path, "out", form)))
+    assert_succeeded(run_raters(*command(tmp_path, "out", form)))
     change(tmp_path)
-    succeed(run_raters(*command(tmp_path, "out", form)), "1 case written, 5 were there already")
-    succeed(run_raters(*command(tmp_path, "whole", form)))
+    assert_succeeded(
+        run_raters(*command(tmp_path, "out", form)), "1 case written, 5 were there already"
+    )
+    assert_succeeded(run_raters(*command(tmp_path, "whole", form)))
     out = content(tmp_path / "out")
     whole = content(tmp_path / "whole")
     assert out == whole
@@ -321,15 +322,17 @@ def test_a_repaired_file_is_added(run_raters: Run, tmp_path: Path, form: str) ->
     assert raters.read(tmp_path / "out").cases == ("c0", "c1", "c3", "c4", "c5")
     assert run_raters("check", tmp_path / "out").code == 0
     bad.write_bytes(whole)
-    succeed(run_raters(*command(tmp_path, "out", form)), "1 case written, 5 were there already")
-    succeed(run_raters(*command(tmp_path, "whole", form)))
+    assert_succeeded(
+        run_raters(*command(tmp_path, "out", form)), "1 case written, 5 were there already"
+    )
+    assert_succeeded(run_raters(*command(tmp_path, "whole", form)))
     assert content(tmp_path / "out") == content(tmp_path / "whole")
 
 
 @FORMS
 def test_a_file_that_broke_takes_its_case_out(run_raters: Run, tmp_path: Path, form: str) -> None:
     draw(tmp_path)
-    succeed(run_raters(*command(tmp_path, "out", form)))
+    assert_succeeded(run_raters(*command(tmp_path, "out", form)))
     bad = tmp_path / "masks/bob/c2.png"
     whole = bad.read_bytes()
     times = bad.stat()
@@ -338,7 +341,7 @@ def test_a_file_that_broke_takes_its_case_out(run_raters: Run, tmp_path: Path, f
     assert "c2" not in raters.read(tmp_path / "out").cases
     bad.write_bytes(whole)
     os.utime(bad, ns=(times.st_atime_ns, times.st_mtime_ns))  # as a backup restores it
-    succeed(run_raters(*command(tmp_path, "out", form)))
+    assert_succeeded(run_raters(*command(tmp_path, "out", form)))
     study = raters.read(tmp_path / "out")
     assert "c2" in study.cases
     assert (study["c2"].labels[1] == np.asarray(Image.open(bad))).all()
@@ -359,15 +362,15 @@ def test_another_plan_is_refused_and_overwriting_leaves_nothing_stale(
 ) -> None:
     draw(tmp_path)
     (tmp_path / "masks/bob/c1.png").unlink()
-    succeed(run_raters(*command(tmp_path, "out", form)))
+    assert_succeeded(run_raters(*command(tmp_path, "out", form)))
     before = content(tmp_path / "out")
     outcome = run_raters(*command(tmp_path, "out", form, *options))
     assert outcome.code == 2
     for expected in (str(tmp_path / "out"), word, "--overwrite"):
         assert expected in outcome.err
     assert content(tmp_path / "out") == before
-    succeed(run_raters(*command(tmp_path, "out", form, *options, "--overwrite")))
-    succeed(run_raters(*command(tmp_path, "whole", form, *options)))
+    assert_succeeded(run_raters(*command(tmp_path, "out", form, *options, "--overwrite")))
+    assert_succeeded(run_raters(*command(tmp_path, "whole", form, *options)))
     assert content(tmp_path / "out") == content(tmp_path / "whole")
 
 
@@ -381,7 +384,7 @@ def test_other_parts_are_another_plan(
     where = whole.index(f"--{part}")
     without = whole[:where] + whole[where + 2 :]
     for first, second in ((whole, without), (without, whole)):
-        succeed(run_raters(*first, "--overwrite"))
+        assert_succeeded(run_raters(*first, "--overwrite"))
         before = content(tmp_path / "out")
         outcome = run_raters(*second)
         assert outcome.code == 2
@@ -400,7 +403,7 @@ def test_other_parts_of_a_table_are_another_plan(
     truth.write_text("cat\ndog\n")
     np.save(tmp_path / "features.npy", np.zeros((2, 3)))
     beside = {"images": tmp_path / "features.npy", "reference": truth}
-    succeed(run_raters("import", table, f"--{part}", beside[part], "-o", tmp_path / "out"))
+    assert_succeeded(run_raters("import", table, f"--{part}", beside[part], "-o", tmp_path / "out"))
     outcome = run_raters("import", table, "-o", tmp_path / "out")
     assert outcome.code == 2
     assert f"holds other work ({part} true there, false now)" in outcome.err
@@ -409,20 +412,20 @@ def test_other_parts_of_a_table_are_another_plan(
 def test_overwriting_with_another_form(run_raters: Run, tmp_path: Path) -> None:
     draw(tmp_path)
     for form, other in (("canonical", "packed"), ("packed", "canonical")):
-        succeed(run_raters(*command(tmp_path, "out", form, "--overwrite")))
+        assert_succeeded(run_raters(*command(tmp_path, "out", form, "--overwrite")))
         outcome = run_raters(*command(tmp_path, "out", other))
         assert outcome.code == 2
         assert f'"{form}" there, "{other}" now' in outcome.err
-        succeed(run_raters(*command(tmp_path, other, other)))
-        succeed(run_raters(*command(tmp_path, "out", other, "--overwrite")))
+        assert_succeeded(run_raters(*command(tmp_path, other, other)))
+        assert_succeeded(run_raters(*command(tmp_path, "out", other, "--overwrite")))
         assert content(tmp_path / "out") == content(tmp_path / other)
 
 
 def test_overwriting_keeps_what_is_not_ours(run_raters: Run, tmp_path: Path) -> None:
     draw(tmp_path)
-    succeed(run_raters(*command(tmp_path, "out", "canonical")))
+    assert_succeeded(run_raters(*command(tmp_path, "out", "canonical")))
     (tmp_path / "out/notes.txt").write_text("mine")
-    succeed(run_raters(*command(tmp_path, "out", "packed", "--overwrite")))
+    assert_succeeded(run_raters(*command(tmp_path, "out", "packed", "--overwrite")))
     assert (tmp_path / "out/notes.txt").read_text() == "mine"
 
 
@@ -430,7 +433,7 @@ def test_a_mistake_in_the_options_does_not_cost_the_old_study(
     run_raters: Run, tmp_path: Path
 ) -> None:
     draw(tmp_path)
-    succeed(run_raters(*command(tmp_path, "out", "canonical")))
+    assert_succeeded(run_raters(*command(tmp_path, "out", "canonical")))
     before = content(tmp_path / "out")
     for mistake in (["--raters", "carl"], ["--form", "zip"], ["--new-split", "x=0"]):
         assert run_raters(*command(tmp_path, "out", "canonical", "--overwrite", *mistake)).code == 2
@@ -444,14 +447,14 @@ def test_a_mistake_in_the_options_does_not_cost_the_old_study(
 @FORMS
 def test_new_cases_are_added(run_raters: Run, tmp_path: Path, form: str) -> None:
     draw(tmp_path, cases=3)
-    succeed(run_raters(*command(tmp_path, "out", form)))
+    assert_succeeded(run_raters(*command(tmp_path, "out", form)))
     draw(tmp_path, cases=4)
     outcome = run_raters(*command(tmp_path, "out", form))
     if form == "packed":  # its arrays have a fixed number of rows
         assert outcome.code == 2
         assert "cases" in outcome.err
     else:
-        succeed(outcome)
+        assert_succeeded(outcome)
         assert len(raters.read(tmp_path / "out")) == 4
 
 
@@ -464,7 +467,7 @@ def test_packed_form_needs_one_shape_and_says_so(
         save(tmp_path / f"masks/{rater}/c1.png", blob(size=14))
     outcome = run_raters("import", pattern(tmp_path), "-o", tmp_path / "out", "--form", form)
     if form == "canonical":
-        succeed(outcome)
+        assert_succeeded(outcome)
         return
     assert outcome.code == 2
     for expected in ("14, 14", "12, 12", "c1", "canonical form takes any"):
@@ -478,14 +481,14 @@ def test_new_split_is_stored_and_stable(run_raters: Run, tmp_path: Path) -> None
     draw(tmp_path, cases=10)
     split = ["--new-split", "train=.6,val=.2,test=.2"]
     for form in ("canonical", "packed"):
-        succeed(run_raters(*command(tmp_path, form, form, *split, "--seed", 5)))
-    succeed(run_raters(*command(tmp_path, "other", "packed", *split, "--seed", 6)))
+        assert_succeeded(run_raters(*command(tmp_path, form, form, *split, "--seed", 5)))
+    assert_succeeded(run_raters(*command(tmp_path, "other", "packed", *split, "--seed", 6)))
     cases = [(tmp_path / form / "cases.csv").read_text() for form in ("canonical", "packed")]
     assert cases[0] == cases[1]
     splits = raters.read(tmp_path / "canonical").index.splits.tolist()
     assert [splits.count(name) for name in ("train", "val", "test")] == [6, 2, 2]
     assert splits != raters.read(tmp_path / "other").index.splits.tolist()
-    succeed(run_raters(*command(tmp_path, "canonical", "canonical", *split, "--seed", 5)))
+    assert_succeeded(run_raters(*command(tmp_path, "canonical", "canonical", *split, "--seed", 5)))
     assert (tmp_path / "canonical/cases.csv").read_text() == cases[0]
     assert "test 2" in run_raters("check", tmp_path / "canonical", "--split", "test").out
 
@@ -496,14 +499,18 @@ def test_shares_of_more_than_everything(run_raters: Run, tmp_path: Path) -> None
     assert outcome.code == 2
     assert "sum to 1.2" in outcome.err
     for fine in ("train=8,test=4", "a=.67,b=.17,c=.17", "a=.3,b=.3"):
-        succeed(run_raters(*command(tmp_path, "out", "packed", "--overwrite", "--new-split", fine)))
+        assert_succeeded(
+            run_raters(*command(tmp_path, "out", "packed", "--overwrite", "--new-split", fine))
+        )
 
 
 def test_new_split_keeps_groups_together(run_raters: Run, tmp_path: Path) -> None:
     for k in range(12):
         save(tmp_path / f"masks/ann/p{k // 3}_{k}.png", blob(k % 5))
     source = f"{tmp_path}/masks/{{rater}}/{{group}}_{{case}}.png"
-    succeed(run_raters("import", source, "-o", tmp_path / "out", "--new-split", "a=.5,b=.5"))
+    assert_succeeded(
+        run_raters("import", source, "-o", tmp_path / "out", "--new-split", "a=.5,b=.5")
+    )
     index = raters.read(tmp_path / "out").index
     pairs = set(zip(index.groups, index.splits, strict=True))
     assert len(pairs) == 4

@@ -19,8 +19,8 @@ from raters.core.errors import RatersError
 from raters.simulation.study import write_true_confusion
 from raters.study.places import Inputs
 from tests.support.command_line import (
-    Outcome,
     Run,
+    assert_succeeded,
     blob,
     draw_masks,
     fingerprint,
@@ -173,10 +173,6 @@ def test_every_verb_is_tried() -> None:
                 assert (verb, f"--{parameter.name}") in tried, (verb, parameter.name)
 
 
-def succeeded(outcome: Outcome) -> None:
-    assert outcome.code == 0, outcome
-
-
 @pytest.mark.slow
 def test_places_beside_the_inputs_are_fine(
     run_raters: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, everything: Path
@@ -187,14 +183,16 @@ def test_places_beside_the_inputs_are_fine(
     monkeypatch.chdir(folder)
     before = fingerprint(folder)
     for _ in range(2):  # once more, into what is there by now
-        succeeded(run_raters("fuse", *STUDY, "-m", "vote", "-o", "fused", "--overwrite"))
-        succeeded(run_raters("agree", *STUDY, "-o", "agreement", "--maps", "maps"))
-        succeeded(run_raters("agree", *STUDY, "-o", "."))
-        succeeded(run_raters("evaluate", "fused", *STUDY, "-o", "scores"))
-        succeeded(run_raters("evaluate", "run", "study", "-o", "run/scores"))
-        succeeded(run_raters("report", "run", "--study", "study", "-o", "run"))
-        succeeded(run_raters("predict", "run", "images", "-o", "run/predicted", "--overwrite"))
-        succeeded(
+        assert_succeeded(run_raters("fuse", *STUDY, "-m", "vote", "-o", "fused", "--overwrite"))
+        assert_succeeded(run_raters("agree", *STUDY, "-o", "agreement", "--maps", "maps"))
+        assert_succeeded(run_raters("agree", *STUDY, "-o", "."))
+        assert_succeeded(run_raters("evaluate", "fused", *STUDY, "-o", "scores"))
+        assert_succeeded(run_raters("evaluate", "run", "study", "-o", "run/scores"))
+        assert_succeeded(run_raters("report", "run", "--study", "study", "-o", "run"))
+        assert_succeeded(
+            run_raters("predict", "run", "images", "-o", "run/predicted", "--overwrite")
+        )
+        assert_succeeded(
             run_raters(
                 "simulate",
                 "truth/{case}.png",
@@ -206,7 +204,7 @@ def test_places_beside_the_inputs_are_fine(
                 "drawn/confusion.npz",
             )
         )
-        succeeded(run_raters("import", "study", "-o", "again"))
+        assert_succeeded(run_raters("import", "study", "-o", "again"))
     assert (folder / "run/report.html").exists()
     after = fingerprint(folder)
     kept = set(before) - {str(folder / "cases.csv")}  # agree -o . has a table of that name
@@ -219,7 +217,7 @@ def test_the_demo_draws_here(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("raters.demo.draw.CASES", 2)
-    succeeded(run_raters("demo", "--draw", "-o", "."))
+    assert_succeeded(run_raters("demo", "--draw", "-o", "."))
     assert (tmp_path / "study/study.yaml").exists()
 
 

@@ -25,7 +25,7 @@ from raters_bench import run as bench_run
 from raters_bench.cells import cells_of
 from raters_bench.run import make_and_score, run_benchmarks
 from tests.support.benchmarks import TINY, made_spec, write_spec
-from tests.support.command_line import Outcome, Run, limited
+from tests.support.command_line import Run, assert_refused, limited
 
 RATERS = {"raters": {"raters": "nobody"}}  # found out only when they are drawn
 UNTRAINED = {"annotators": {"method": "annotators"}}
@@ -69,14 +69,6 @@ def no_training(monkeypatch: pytest.MonkeyPatch) -> list[Cell]:
     monkeypatch.setattr(bench_run, "make_data", lambda *_: None)
     monkeypatch.setattr("raters_bench.scoring.score_cell", score)
     return ran
-
-
-def refused(outcome: Outcome, *words: object) -> None:
-    """Look for exit code 2 and a line that says what is wrong."""
-    assert outcome.code == 2, outcome
-    said = outcome.err[outcome.err.rindex("error: ") :]
-    for word in words:
-        assert str(word) in said, outcome
 
 
 def files(folder: Path) -> list[str]:
@@ -258,7 +250,7 @@ class TestRefused:
     def test_options(self, run_bench: Run, spec: Path, words: list[str], said: str) -> None:
         folder = spec.parent / "results"
         outcome = run_bench("run", *(word.format(spec=spec) for word in words), "-o", folder)
-        refused(outcome, said)
+        assert_refused(outcome, said)
         assert not folder.exists()
 
     def test_a_folder_of_other_data_is_found_once_and_before_all_cells(
@@ -268,7 +260,7 @@ class TestRefused:
         (tmp_path / "sets/mnist/notes.txt").write_text("nothing here\n")
         words = ("run", "pixel-cm-table-1", "--scale", "laptop", "--data", tmp_path / "sets")
         outcome = run_bench(*words, "-o", tmp_path / "results")
-        refused(outcome, "sets/mnist/train-images-idx3-ubyte.gz: no such file", "notes.txt")
+        assert_refused(outcome, "sets/mnist/train-images-idx3-ubyte.gz: no such file", "notes.txt")
         assert outcome.err.count("Expected for mnist") == 1
         assert no_training == []
         assert not (tmp_path / "results").exists()
@@ -284,16 +276,18 @@ class TestRefused:
             raters={},
             settings={name: {"data": {"name": name}} for name in ("labelme", "music-genre")},
         )
-        refused(
+        assert_refused(
             run_bench("run", path), "found no data set 'labelme'", "found no data set 'music-genre'"
         )
 
     def test_options_of_methods_and_checks(self, run_bench: Run, tmp_path: Path) -> None:
         rows = {"vote": {"method": "vote", "options": {"temper": 3}}}
-        refused(run_bench("run", write_spec(tmp_path, "a", rows=rows)), "a, row 'vote': ", "temper")
+        assert_refused(
+            run_bench("run", write_spec(tmp_path, "a", rows=rows)), "a, row 'vote': ", "temper"
+        )
         claims = [{"says": "ahead", "check": ["accuracy: vote > staple"]}]
         path = write_spec(tmp_path, "b", claims=claims)
-        refused(
+        assert_refused(
             run_bench("run", path), "b, check 'accuracy: vote > staple': found the row 'staple'"
         )
 
@@ -318,7 +312,7 @@ class TestRefused:
 
     def test_two_runs_on_one_folder(self, run_bench: Run, spec: Path, tmp_path: Path) -> None:
         with only_one(tmp_path / "results/tiny"):
-            refused(
+            assert_refused(
                 run_bench("run", spec, "-o", tmp_path / "results"),
                 "results/tiny: is in use by proc",
             )
@@ -331,8 +325,8 @@ class TestRefused:
         path = tmp_path / "results/tiny/smoke/three-raters/vote-0.json"
         good = path.read_text()
         path.write_text(good.replace("0.5", "0.9"))
-        refused(run_bench(*words), path, "nobody edited")
-        refused(run_bench(*words, "--again"), path, "nobody edited")
+        assert_refused(run_bench(*words), path, "nobody edited")
+        assert_refused(run_bench(*words, "--again"), path, "nobody edited")
         shown = run_bench("table", spec, "-o", tmp_path / "results")
         assert shown.code == 2
         assert f"1 result left out:\n  {path}: found other content" in shown.err
@@ -340,12 +334,12 @@ class TestRefused:
         content = {**json.loads(good), "colour": "blue"}
         del content["checksum"]
         path.write_text(json.dumps({**content, "checksum": checksum(content)}))
-        refused(run_bench(*words), path, "found the parts cell, ", "colour")
+        assert_refused(run_bench(*words), path, "found the parts cell, ", "colour")
         path.write_text("[]")
-        refused(run_bench(*words), path, "cannot be read")
+        assert_refused(run_bench(*words), path, "cannot be read")
         path.write_text(good)
         write_spec(tmp_path, train={**TINY["train"], "epochs": 5})
-        refused(
+        assert_refused(
             run_bench(*words),
             "another version of the benchmark (train epochs 2 there, 5 now)",
             "--again",
@@ -362,7 +356,7 @@ class TestRefused:
         with limited(100):
             outcome = run_bench("run", spec, "-o", tmp_path / "results")
         path = tmp_path / "results/tiny/smoke/three-raters/vote-0.json"
-        refused(outcome, path, "File too large")
+        assert_refused(outcome, path, "File too large")
         assert files(tmp_path / "results") == []
         assert len(no_training) == 1  # nothing that comes would fare better
 

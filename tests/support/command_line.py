@@ -62,6 +62,25 @@ def run_alone(*arguments: object, before: str = "", folder: Path | None = None) 
     return Outcome(done.returncode, done.stdout, done.stderr)
 
 
+def assert_words(text: str, *words: object) -> None:
+    """Assert that a text has all of some words."""
+    for word in words:
+        assert str(word) in text, f"{word!r} is not in: {text}"
+
+
+def assert_refused(outcome: Outcome, *words: object) -> None:
+    """Assert that a command ended with exit code 2 and a message that has these words."""
+    assert outcome.code == 2, outcome
+    assert "error: " in outcome.err, outcome
+    assert_words(outcome.err[outcome.err.rindex("error: ") :], *words)
+
+
+def assert_succeeded(outcome: Outcome, *words: object) -> None:
+    """Assert that a command ended well and said these words."""
+    assert outcome.code == 0, outcome
+    assert_words(outcome.out, *words)
+
+
 @contextmanager
 def limited(size: int) -> Iterator[None]:
     """Let no file become larger than so many bytes: to a writer it is a full disk.
