@@ -19,7 +19,7 @@ from raters.learning.training.options import checked_options
 from raters.learning.training.prepare import plan_training
 from raters.study.annotations import ANNOTATIONS
 from raters.study.study import Study
-from tests.support.command_line import Run, save
+from tests.support.command_line import Run, save_png
 from tests.support.makers import square
 
 SMALL = ["--epochs", "2", "--width", "2", "--depth", "2", "--batch-size", "4"]
@@ -27,7 +27,7 @@ KINDS = {"ann": "positive", "ben": "negative", "cy": "scribble", "eve": "box"}
 TOLD = [word for rater, kind in KINDS.items() for word in ("--annotation", f"{rater}={kind}")]
 
 
-def draw(folder: Path, classes: int = 2, cases: int = 5) -> list[str]:
+def draw_every_kind(folder: Path, classes: int = 2, cases: int = 5) -> list[str]:
     """Draw a study with a rater of every kind; give the words that name it, kinds included.
 
     Case 0 has a negative drawing only, case 1 a positive one only.
@@ -39,7 +39,7 @@ def draw(folder: Path, classes: int = 2, cases: int = 5) -> list[str]:
         if classes == 3:
             truth[6:9, 4 + k : 7 + k] = 2
         noise = rng.integers(0, 60, truth.shape, dtype=np.uint8)
-        save(folder / f"images/c{k}.png", 90 * truth + noise)
+        save_png(folder / f"images/c{k}.png", 90 * truth + noise)
         marks = np.full_like(truth, 255)
         marks[7] = truth[7]
         marks[0] = 0
@@ -49,14 +49,14 @@ def draw(folder: Path, classes: int = 2, cases: int = 5) -> list[str]:
         drawn = {"ann": truth, "ben": ruled_out.astype(np.uint8), "cy": marks, "eve": box}
         for rater, mask in (drawn | {"mo": truth.T.copy()}).items():
             if k > 1 or rater == ("ben", "ann")[k]:
-                save(folder / f"masks/{rater}/c{k}.png", mask)
+                save_png(folder / f"masks/{rater}/c{k}.png", mask)
     masks, images = (f"{folder}/{part}.png" for part in ("masks/{rater}/{case}", "images/{case}"))
     return [masks, "--images", images, "--ignore", "255", *TOLD]
 
 
 @pytest.mark.slow
 def test_every_verb_with_every_kind(run_raters: Run, tmp_path: Path) -> None:
-    words = draw(tmp_path / "data")
+    words = draw_every_kind(tmp_path / "data")
     shown = run_raters("check", *words)
     assert shown.code == 0
     assert all(
@@ -109,7 +109,7 @@ def test_every_verb_with_every_kind(run_raters: Run, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_training_and_what_comes_after(run_raters: Run, tmp_path: Path) -> None:
-    words = draw(tmp_path / "data")
+    words = draw_every_kind(tmp_path / "data")
     out = tmp_path / "run"
     rest = ["--unmarked", "rest"]
     trained = run_raters("train", *words, *rest, "-m", "global-cm", *SMALL, "-o", out)
@@ -145,7 +145,7 @@ def test_training_and_what_comes_after(run_raters: Run, tmp_path: Path) -> None:
 
 
 def test_negatives_of_several_classes(run_raters: Run, tmp_path: Path) -> None:
-    words = draw(tmp_path / "data", classes=3)
+    words = draw_every_kind(tmp_path / "data", classes=3)
     for verb in (["fuse", "-m", "vote"], ["train", "-m", "global-cm", *SMALL]):
         refused = run_raters(verb[0], *words, *verb[1:], "-o", tmp_path / verb[0])
         assert refused.code == 2
@@ -231,7 +231,7 @@ def test_a_rater_who_draws_is_added_later() -> None:
 
 
 def test_only_the_object_is_refused_by_the_command(run_raters: Run, tmp_path: Path) -> None:
-    words = [*draw(tmp_path / "data"), "--raters", "ann", "--unmarked", "unknown"]
+    words = [*draw_every_kind(tmp_path / "data"), "--raters", "ann", "--unmarked", "unknown"]
     refused = run_raters("train", *words, "-m", "vote", *SMALL, "-o", tmp_path / "run")
     assert refused.code == 2
     assert "found nothing but 'foreground' in the labels to train on (positive" in refused.err
@@ -255,8 +255,8 @@ def test_only_the_object_is_refused_by_the_command(run_raters: Run, tmp_path: Pa
 def test_words_that_are_refused(
     run_raters: Run, tmp_path: Path, verb: str, words: list[str], message: str
 ) -> None:
-    save(tmp_path / "masks/ann/c.png", square())
-    save(tmp_path / "masks/mo/c.png", square())
+    save_png(tmp_path / "masks/ann/c.png", square())
+    save_png(tmp_path / "masks/mo/c.png", square())
     more = ["-o", tmp_path / "run"] if verb == "train" else []
     found = run_raters(verb, f"{tmp_path}/masks/{{rater}}/{{case}}.png", *words, *more)
     assert found.code == 2
@@ -273,7 +273,7 @@ def test_kinds_of_a_table_are_refused(run_raters: Run, tmp_path: Path) -> None:
 
 def test_marks_outside_the_image_and_boxes_that_are_none(run_raters: Run, tmp_path: Path) -> None:
     """Errors name the file, what was found and what was expected, in every verb."""
-    words = draw(tmp_path / "data")
+    words = draw_every_kind(tmp_path / "data")
     large = np.zeros((18, 16), np.uint8)
     large[17] = 1
     odd = np.zeros((16, 16), np.uint8)
@@ -284,7 +284,7 @@ def test_marks_outside_the_image_and_boxes_that_are_none(run_raters: Run, tmp_pa
         ("masks/eve/c2.png", odd, "found 24 of 25 pixels of a box of 'foreground' filled"),
     ):
         kept = (tmp_path / "data" / file).read_bytes()
-        save(tmp_path / "data" / file, mask)
+        save_png(tmp_path / "data" / file, mask)
         checked = run_raters("check", *words)
         assert checked.code == 2
         flat = " ".join(checked.out.split())
@@ -301,9 +301,9 @@ def test_marks_outside_the_image_and_boxes_that_are_none(run_raters: Run, tmp_pa
 
 def test_empty_files(run_raters: Run, tmp_path: Path) -> None:
     """A file without a mark is read as its kind says, and warned of."""
-    words = draw(tmp_path / "data")
+    words = draw_every_kind(tmp_path / "data")
     for rater in KINDS:
-        save(tmp_path / f"data/masks/{rater}/c4.png", np.zeros((16, 16), np.uint8))
+        save_png(tmp_path / f"data/masks/{rater}/c4.png", np.zeros((16, 16), np.uint8))
     found = run_raters("check", *words)
     assert found.code == 0
     flat = " ".join(found.out.split())
@@ -317,7 +317,7 @@ def test_empty_files(run_raters: Run, tmp_path: Path) -> None:
 
 def test_a_manifest_with_kinds(run_raters: Run, tmp_path: Path) -> None:
     for k, name in enumerate(("p", "n", "m")):
-        save(tmp_path / f"{name}.png", square(corner=k))
+        save_png(tmp_path / f"{name}.png", square(corner=k))
     path = tmp_path / "files.csv"
     path.write_text(
         "case,rater,mask,annotation\nc,ann,p.png,positive\nc,ann,n.png,negative\nc,bob,m.png,\n"
@@ -330,7 +330,7 @@ def test_a_manifest_with_kinds(run_raters: Run, tmp_path: Path) -> None:
 
 
 def test_reopened_kinds_can_be_told_anew(run_raters: Run, tmp_path: Path) -> None:
-    words = draw(tmp_path / "data")
+    words = draw_every_kind(tmp_path / "data")
     assert run_raters("import", *words, "-o", tmp_path / "study").code == 0
     told = json.loads(
         run_raters("check", tmp_path / "study", "--annotation", "mo=scribble", "--json").out

@@ -26,10 +26,10 @@ from tests.support.command_line import (
     blob,
     draw_masks,
     fingerprint,
-    images,
+    images_option,
     pattern,
     run_in_process,
-    save,
+    save_png,
 )
 
 
@@ -156,11 +156,11 @@ def test_folder_without_study_file_suggests_a_pattern(
 
 def test_folder_with_images_suggests_them_too(run_without_changes: Run, tmp_path: Path) -> None:
     draw_masks(tmp_path)
-    save(tmp_path / "truth/c0.png", blob())
+    save_png(tmp_path / "truth/c0.png", blob())
     beside = (
         f'--images "{tmp_path}/images/{{case}}.png" --reference "{tmp_path}/truth/{{case}}.png"'
     )
-    save(tmp_path / "consensus/c0.png", blob())
+    save_png(tmp_path / "consensus/c0.png", blob())
     assert_only_refused(run_without_changes("check", tmp_path), f"'{pattern(tmp_path)}' {beside}?")
     for rater in ("ann", "bob"):
         (tmp_path / "masks" / rater).rename(tmp_path / rater)
@@ -266,8 +266,8 @@ def test_a_mask_that_is_a_dead_link_spoils_its_case_only(
 
 def test_two_cases_with_one_name(run_without_changes: Run, tmp_path: Path) -> None:
     draw_masks(tmp_path)
-    second = save(tmp_path / "masks/bob/late/c1.png", blob())
-    save(tmp_path / "masks/bob/early/c1.png", blob())
+    second = save_png(tmp_path / "masks/bob/late/c1.png", blob())
+    save_png(tmp_path / "masks/bob/early/c1.png", blob())
     twice = f"{tmp_path}/masks/{{rater}}/*/{{case}}.png"
     outcome = run_without_changes("check", twice)
     assert outcome.code == 2
@@ -375,10 +375,10 @@ def test_opaque_alpha_is_dropped_and_transparent_refused(
     draw_masks(tmp_path, value=255)
     grey = blob(1, value=255)
     rgba = np.dstack([grey, grey, grey, np.full_like(grey, 255)])
-    bad = save(tmp_path / "masks/bob/c1.png", rgba)
+    bad = save_png(tmp_path / "masks/bob/c1.png", rgba)
     assert run_without_changes("check", pattern(tmp_path)).code == 0
     rgba[5, 5, 3] = 100
-    save(bad, rgba)
+    save_png(bad, rgba)
     shown = run_without_changes("check", pattern(tmp_path))
     assert shown.code == 2
     assert_words(shown.out, f"{bad}: ", "100")
@@ -399,7 +399,7 @@ def test_sixteen_bits(run_without_changes: Run, tmp_path: Path) -> None:
     for k in range(2):
         mask = blob(k).astype(np.uint16) * 40_000
         mask[0, 0] = 300
-        save(tmp_path / f"masks/ann/c{k}.png", mask)
+        save_png(tmp_path / f"masks/ann/c{k}.png", mask)
     shown = run_without_changes("check", pattern(tmp_path))
     assert shown.code == 0
     assert_words(shown.out, "300", "40000")
@@ -439,7 +439,7 @@ def test_floats_that_are_whole_are_labels_and_others_are_not(
 def test_grey_mask(run_without_changes: Run, tmp_path: Path) -> None:
     draw_masks(tmp_path, value=255)
     grey = np.arange(144, dtype=np.uint8).reshape(12, 12)
-    bad = save(tmp_path / "masks/bob/c1.png", grey)
+    bad = save_png(tmp_path / "masks/bob/c1.png", grey)
     assert_check_finds(
         run_without_changes, tmp_path, "grey", f"{bad}: ", "144 values from 0 to 143", "--threshold"
     )
@@ -456,7 +456,7 @@ def test_grey_mask(run_without_changes: Run, tmp_path: Path) -> None:
 def test_numbers_of_segments(run_without_changes: Run, tmp_path: Path) -> None:
     draw_masks(tmp_path)
     segments = np.arange(144, dtype=np.uint8).reshape(12, 12) // 3
-    save(tmp_path / "masks/bob/c1.png", segments)
+    save_png(tmp_path / "masks/bob/c1.png", segments)
     assert_check_finds(
         run_without_changes, tmp_path, "grey", "48 values", "find_boundaries", "one class at a time"
     )
@@ -478,7 +478,7 @@ def test_matlab_files(run_without_changes: Run, tmp_path: Path) -> None:
 
 def test_only_grey_masks(run_without_changes: Run, tmp_path: Path) -> None:
     for rater in ("ann", "bob"):
-        save(tmp_path / f"masks/{rater}/c1.png", np.arange(144, dtype=np.uint8).reshape(12, 12))
+        save_png(tmp_path / f"masks/{rater}/c1.png", np.arange(144, dtype=np.uint8).reshape(12, 12))
     assert_only_refused(
         run_without_changes("import", pattern(tmp_path), "-o", tmp_path / "out"),
         "--threshold",
@@ -488,7 +488,7 @@ def test_only_grey_masks(run_without_changes: Run, tmp_path: Path) -> None:
 
 def test_zero_and_255_beside_zero_and_1(run_without_changes: Run, tmp_path: Path) -> None:
     draw_masks(tmp_path)
-    save(tmp_path / "masks/bob/c1.png", blob(1, value=255))
+    save_png(tmp_path / "masks/bob/c1.png", blob(1, value=255))
     shown = run_without_changes("check", pattern(tmp_path))
     assert shown.code == 0
     assert_words(shown.out, "foreground")
@@ -502,7 +502,7 @@ def test_unknown_value(run_without_changes: Run, tmp_path: Path) -> None:
     draw_masks(tmp_path)
     mask = blob(1)
     mask[0, 5] = 7
-    bad = save(tmp_path / "masks/bob/c1.png", mask)
+    bad = save_png(tmp_path / "masks/bob/c1.png", mask)
     named = ("--values", "0=background,1=lesion")
     words = (f"{bad}: ", "value 7", "expected one of 0, 1", "--ignore")
     assert_check_finds(run_without_changes, tmp_path, "unknown-value", *words, options=named)
@@ -516,7 +516,7 @@ def test_ignored_value_is_not_labelled(run_without_changes: Run, tmp_path: Path)
     draw_masks(tmp_path)
     mask = blob(1)
     mask[0, 5] = 7
-    save(tmp_path / "masks/bob/c1.png", mask)
+    save_png(tmp_path / "masks/bob/c1.png", mask)
     options = ("--values", "0=background,1=lesion", "--ignore", "7")
     assert run_without_changes("check", pattern(tmp_path), *options).code == 0
     assert (
@@ -531,7 +531,7 @@ def test_colour_mask(run_without_changes: Run, tmp_path: Path) -> None:
     draw_masks(tmp_path)
     colours = np.zeros((12, 12, 3), np.uint8)
     colours[3:6, 3:6] = (255, 0, 0)
-    bad = save(tmp_path / "masks/bob/c1.png", colours)
+    bad = save_png(tmp_path / "masks/bob/c1.png", colours)
     shown = run_without_changes("check", pattern(tmp_path))
     assert shown.code == 2
     assert_words(shown.out, f"{bad}: ", "expected")
@@ -540,7 +540,7 @@ def test_colour_mask(run_without_changes: Run, tmp_path: Path) -> None:
 
 def test_jpeg_as_mask(run_without_changes: Run, tmp_path: Path) -> None:
     for rater in ("ann", "bob"):
-        save(tmp_path / f"masks/{rater}/c1.jpg", blob(value=255))
+        save_png(tmp_path / f"masks/{rater}/c1.jpg", blob(value=255))
     shown = run_without_changes("check", pattern(tmp_path, ".jpg"))
     assert shown.code == 2
     assert_words(shown.out, f"{tmp_path}/masks/ann/c1.jpg: ", "JPEG", "expected PNG")
@@ -593,7 +593,7 @@ def test_other_spacing(run_without_changes: Run, tmp_path: Path) -> None:
 # Manifests and tables.
 
 
-def manifest(folder: Path, *rows: str, header: str = "case,rater,mask") -> Path:
+def write_mask_manifest(folder: Path, *rows: str, header: str = "case,rater,mask") -> Path:
     draw_masks(folder)
     path = folder / "manifest.csv"
     path.write_text("\n".join([header, *rows, ""]))
@@ -614,18 +614,18 @@ def test_manifest_with_a_wrong_column(
     run_without_changes: Run, tmp_path: Path, header: str, words: tuple[str, ...]
 ) -> None:
     row = "c0,ann,masks/ann/c0.png".replace(",", ";" if ";" in header else ",")
-    path = manifest(tmp_path, row, header=header)
+    path = write_mask_manifest(tmp_path, row, header=header)
     assert_only_refused(run_without_changes("check", path), path, *words)
 
 
 def test_manifest_rows(run_without_changes: Run, tmp_path: Path) -> None:
-    path = manifest(tmp_path, "c0,ann,masks/ann/c0.png", "c1,ann")
+    path = write_mask_manifest(tmp_path, "c0,ann,masks/ann/c0.png", "c1,ann")
     assert_only_refused(run_without_changes("check", path), path, "2 cells in row 3, expected 3")
-    path = manifest(tmp_path, "c0,ann,masks/ann/c0.png", "c0,ann,masks/ann/c1.png")
+    path = write_mask_manifest(tmp_path, "c0,ann,masks/ann/c0.png", "c0,ann,masks/ann/c1.png")
     outcome = run_without_changes("check", path)
     assert outcome.code == 2
     assert_words(outcome.out, path, "masks/ann/c1.png in row 3", "masks/ann/c0.png")
-    path = manifest(tmp_path, "c0,ann,masks/ann/c0.png", "c1,ann,masks/ann/gone.png")
+    path = write_mask_manifest(tmp_path, "c0,ann,masks/ann/c0.png", "c1,ann,masks/ann/gone.png")
     outcome = run_without_changes("check", path)
     assert outcome.code == 2
     assert_words(outcome.out, f"{tmp_path}/masks/ann/gone.png: there is no such file")
@@ -669,7 +669,7 @@ def test_a_name_that_is_a_path_stays_a_name(
         "good,ann,masks/ann/c0.png,images/c0.png",
         f"{name},{name},masks/bob/c1.png,images/c1.png",
     ]
-    path = manifest(tmp_path, *rows, header="case,rater,mask,image")
+    path = write_mask_manifest(tmp_path, *rows, header="case,rater,mask,image")
     out = tmp_path / "deep/down/out"
     out.parent.mkdir(parents=True)
     done = run_without_changes(
@@ -714,7 +714,7 @@ def import_masks(run_without_changes: Run, folder: Path, form: str = "canonical"
     out = folder / "study"
     assert (
         run_without_changes(
-            "import", pattern(folder), *images(folder), "-o", out, "--form", form
+            "import", pattern(folder), *images_option(folder), "-o", out, "--form", form
         ).code
         == 0
     )
@@ -771,8 +771,8 @@ def test_spoilt_cases_file(
 
 def test_files_that_belong_to_no_case(run_without_changes: Run, tmp_path: Path) -> None:
     out = import_masks(run_without_changes, tmp_path)
-    save(out / "labels/ann/c9.png", blob())
-    save(out / "labels/eve/c0.png", blob())
+    save_png(out / "labels/ann/c9.png", blob())
+    save_png(out / "labels/eve/c0.png", blob())
     shown = run_without_changes("check", out)
     assert shown.code == 2
     assert_words(
@@ -935,16 +935,16 @@ def test_five_bad_files_are_all_listed_and_the_rest_is_imported(
     }
     whole = bad["unreadable"].read_bytes()
     bad["unreadable"].write_bytes(whole[: len(whole) // 2])
-    save(bad["geometry"], np.pad(blob(), 1))
-    save(bad["grey"], np.arange(144, dtype=np.uint8).reshape(12, 12))
-    save(bad["colour"], np.random.default_rng(0).integers(0, 9, (12, 12, 3), dtype=np.uint8))
+    save_png(bad["geometry"], np.pad(blob(), 1))
+    save_png(bad["grey"], np.arange(144, dtype=np.uint8).reshape(12, 12))
+    save_png(bad["colour"], np.random.default_rng(0).integers(0, 9, (12, 12, 3), dtype=np.uint8))
     bad["unreadable image"].write_text("gone")
 
-    shown = run_without_changes("check", pattern(tmp_path), *images(tmp_path))
+    shown = run_without_changes("check", pattern(tmp_path), *images_option(tmp_path))
     assert shown.code == 2
     assert_words(shown.out, "5 errors", *(f"{path}: " for path in bad.values()))
     listed = listed_problems(
-        run_without_changes("check", pattern(tmp_path), *images(tmp_path), "--json")
+        run_without_changes("check", pattern(tmp_path), *images_option(tmp_path), "--json")
     )
     errors = [p for p in listed if p["level"] == "error"]
     assert {p["file"] for p in errors} == {str(p) for p in bad.values()}
@@ -954,7 +954,7 @@ def test_five_bad_files_are_all_listed_and_the_rest_is_imported(
     for form in ("canonical", "packed"):
         out = tmp_path / form
         done = run_without_changes(
-            "import", pattern(tmp_path), *images(tmp_path), "-o", out, "--form", form
+            "import", pattern(tmp_path), *images_option(tmp_path), "-o", out, "--form", form
         )
         assert done.code == 2
         assert_words(done.out, "3 cases written")

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 import raters
-from tests.support.command_line import Run, blob, draw_masks, images, pattern, save
+from tests.support.command_line import Run, blob, draw_masks, images_option, pattern, save_png
 
 
-def problems(run_raters: Run, *arguments: object) -> dict[str, list[str]]:
+def problems_by_kind(run_raters: Run, *arguments: object) -> dict[str, list[str]]:
     """Return the messages of `raters check` by kind."""
     found: dict[str, list[str]] = {}
     for problem in json.loads(run_raters("check", *arguments, "--json").out)["problems"]:
@@ -21,7 +21,7 @@ def problems(run_raters: Run, *arguments: object) -> dict[str, list[str]]:
     return found
 
 
-def table(folder: Path, *rows: str) -> Path:
+def write_answers(folder: Path, *rows: str) -> Path:
     path = folder / "answers.csv"
     path.write_text("\n".join(["task,worker,label", *rows, ""]))
     return path
@@ -33,33 +33,33 @@ def table(folder: Path, *rows: str) -> Path:
 def test_the_same_class_under_different_values(run_raters: Run, tmp_path: Path) -> None:
     for rater, value in (("ann", 1), ("bob", 2), ("cy", 255)):
         draw_masks(tmp_path, raters=(rater,), value=value)
-    message = problems(run_raters, pattern(tmp_path))["coding"]
+    message = problems_by_kind(run_raters, pattern(tmp_path))["coding"]
     assert message[0].startswith(
         "rater 'ann' uses 0 and 1, rater 'bob' 0 and 2, rater 'cy' 0 and 255: the same class"
     )
-    assert "coding" not in problems(run_raters, pattern(tmp_path), "--threshold", 0)
-    assert "coding" not in problems(run_raters, pattern(tmp_path), "--values", "0,1,2,255")
-    assert "coding" not in problems(
+    assert "coding" not in problems_by_kind(run_raters, pattern(tmp_path), "--threshold", 0)
+    assert "coding" not in problems_by_kind(run_raters, pattern(tmp_path), "--values", "0,1,2,255")
+    assert "coding" not in problems_by_kind(
         run_raters, pattern(tmp_path), "--raters", "ann,bob", "--ignore", 2
     )
-    save(tmp_path / "masks/bob/c9.png", blob(value=1))  # he uses both
-    assert "coding" not in problems(run_raters, pattern(tmp_path))
+    save_png(tmp_path / "masks/bob/c9.png", blob(value=1))  # he uses both
+    assert "coding" not in problems_by_kind(run_raters, pattern(tmp_path))
 
 
 def test_white_and_one_are_understood_and_no_problem(run_raters: Run, tmp_path: Path) -> None:
     draw_masks(tmp_path, raters=("ann",), value=1)
     draw_masks(tmp_path, raters=("bob",), value=255)
-    save(tmp_path / "masks/bob/c0.png", blob(3, value=255))
+    save_png(tmp_path / "masks/bob/c0.png", blob(3, value=255))
     named = ("--values", "0=bg,1=lesion")
-    assert problems(run_raters, pattern(tmp_path)) == {}
-    assert "unknown-value" not in problems(run_raters, pattern(tmp_path), *named)
+    assert problems_by_kind(run_raters, pattern(tmp_path)) == {}
+    assert "unknown-value" not in problems_by_kind(run_raters, pattern(tmp_path), *named)
     study = raters.read(pattern(tmp_path), values="0=bg,1=lesion")
     assert set(np.unique(study["c0"].labels)) == {0, 1}
     mixed = blob(value=255)
     mixed[0, 0] = 1
-    save(tmp_path / "masks/bob/c1.png", mixed)
-    assert "255" in problems(run_raters, pattern(tmp_path), *named)["unknown-value"][0]
-    found = problems(run_raters, pattern(tmp_path), "--values", "0=bg,1=lesion,2=cyst")
+    save_png(tmp_path / "masks/bob/c1.png", mixed)
+    assert "255" in problems_by_kind(run_raters, pattern(tmp_path), *named)["unknown-value"][0]
+    found = problems_by_kind(run_raters, pattern(tmp_path), "--values", "0=bg,1=lesion,2=cyst")
     assert len(found["unknown-value"]) == 3  # 255 is a value as any other there
 
 
@@ -67,13 +67,13 @@ def test_a_class_that_others_cover(run_raters: Run, tmp_path: Path) -> None:
     cup = np.zeros((12, 12), np.uint8)
     cup[4:6, 4:6] = 1
     for k in range(2):
-        save(tmp_path / f"masks/ann/c{k}_cup.png", cup)
-        save(tmp_path / f"masks/ann/c{k}_disc.png", blob())
+        save_png(tmp_path / f"masks/ann/c{k}_cup.png", cup)
+        save_png(tmp_path / f"masks/ann/c{k}_disc.png", blob())
     where = f"{tmp_path}/masks/{{rater}}/{{case}}_{{class}}.png"
-    found = problems(run_raters, where, "--overlap", "priority")
+    found = problems_by_kind(run_raters, where, "--overlap", "priority")
     assert "'cup' is drawn and wholly covered" in found["covered"][0]
     assert "2 masks" in found["covered"][0]
-    good = problems(run_raters, where, "--overlap", "priority", "--values", "1=disc,2=cup")
+    good = problems_by_kind(run_raters, where, "--overlap", "priority", "--values", "1=disc,2=cup")
     assert "covered" not in good
 
 
@@ -81,25 +81,27 @@ def test_images_that_match_no_mask(run_raters: Run, tmp_path: Path) -> None:
     draw_masks(tmp_path)
     for path in sorted((tmp_path / "images").iterdir()):
         path.rename(path.with_name(f"img_{path.name}"))
-    found = problems(run_raters, pattern(tmp_path), *images(tmp_path))
+    found = problems_by_kind(run_raters, pattern(tmp_path), *images_option(tmp_path))
     assert "'c0'" in found["no-match"][0] and "'img_c0'" in found["no-match"][0]
 
 
 def test_raters_who_share_no_case(run_raters: Run, tmp_path: Path) -> None:
-    save(tmp_path / "masks/ann/0.png", blob())
-    save(tmp_path / "masks/bob/00.png", blob(1))
-    assert problems(run_raters, pattern(tmp_path)) == {
+    save_png(tmp_path / "masks/ann/0.png", blob())
+    save_png(tmp_path / "masks/bob/00.png", blob(1))
+    assert problems_by_kind(run_raters, pattern(tmp_path)) == {
         "no-shared-case": ["no two raters share a case; names like '0' and '00' differ"]
     }
-    save(tmp_path / "masks/bob/0.png", blob(2))
-    assert problems(run_raters, pattern(tmp_path)) == {}
+    save_png(tmp_path / "masks/bob/0.png", blob(2))
+    assert problems_by_kind(run_raters, pattern(tmp_path)) == {}
 
 
 def test_a_rater_whose_masks_cannot_be_read(run_raters: Run, tmp_path: Path) -> None:
     draw_masks(tmp_path)
     for path in (tmp_path / "masks/bob").iterdir():
         path.write_text("x")
-    assert problems(run_raters, pattern(tmp_path))["idle-rater"] == ["0 of 3 masks could be read"]
+    assert problems_by_kind(run_raters, pattern(tmp_path))["idle-rater"] == [
+        "0 of 3 masks could be read"
+    ]
 
 
 def test_cases_without_anything_by_the_chosen_raters(run_raters: Run, tmp_path: Path) -> None:
@@ -116,7 +118,7 @@ def test_cases_without_anything_by_the_chosen_raters(run_raters: Run, tmp_path: 
     done = run_raters("import", *chosen, "-o", tmp_path / "out")
     assert (done.code, done.err.strip()) == (0, note)
     assert raters.read(tmp_path / "out").cases == ("c0", "c2")
-    whole = raters.read(pattern(tmp_path), raters=["bob"], images=images(tmp_path)[1])
+    whole = raters.read(pattern(tmp_path), raters=["bob"], images=images_option(tmp_path)[1])
     assert (len(whole), whole.notes) == (5, ())
     late = raters.read(pattern(tmp_path)).select(raters=["bob"])
     with pytest.raises(raters.RatersError, match="of case 'c1'"):
@@ -142,30 +144,38 @@ def test_cases_without_anything_by_the_chosen_raters(run_raters: Run, tmp_path: 
 def test_odd_labels(
     run_raters: Run, tmp_path: Path, rows: list[str], kind: str, words: str
 ) -> None:
-    found = problems(run_raters, table(tmp_path, *rows))
+    found = problems_by_kind(run_raters, write_answers(tmp_path, *rows))
     assert words in found.pop(kind)[0]
     assert not found
 
 
 def test_usual_labels_are_not_odd(run_raters: Run, tmp_path: Path) -> None:
-    assert problems(run_raters, table(tmp_path, "1,ann,-1", "1,bob,1", "2,ann,-2")) == {}
-    assert problems(run_raters, table(tmp_path, "1,ann,-1", "1,bob,-1", "2,ann,-2")) == {}
+    assert (
+        problems_by_kind(run_raters, write_answers(tmp_path, "1,ann,-1", "1,bob,1", "2,ann,-2"))
+        == {}
+    )
+    assert (
+        problems_by_kind(run_raters, write_answers(tmp_path, "1,ann,-1", "1,bob,-1", "2,ann,-2"))
+        == {}
+    )
     every = [f"{k},{r},{(k + s) % 8}" for k in range(8) for s, r in enumerate("abc")]
-    assert problems(run_raters, table(tmp_path, *every)) == {}
+    assert problems_by_kind(run_raters, write_answers(tmp_path, *every)) == {}
 
 
 def test_a_column_of_names(run_raters: Run, tmp_path: Path) -> None:
     path = tmp_path / "wide.csv"
     rows = [f"img{k},{k % 2},{k % 3 // 2}" for k in range(8)]
     path.write_text("\n".join(["file,ann,bob", *rows, ""]))
-    found = problems(run_raters, path, "--wide")
+    found = problems_by_kind(run_raters, path, "--wide")
     assert "--task 'file'" in found["names"][0]
-    assert problems(run_raters, path, "--wide", "--task", "file") == {}
+    assert problems_by_kind(run_raters, path, "--wide", "--task", "file") == {}
 
 
 def test_images_that_match_no_task(run_raters: Run, tmp_path: Path) -> None:
     draw_masks(tmp_path)
-    found = problems(run_raters, table(tmp_path, "1,ann,0", "1,bob,1"), *images(tmp_path))
+    found = problems_by_kind(
+        run_raters, write_answers(tmp_path, "1,ann,0", "1,bob,1"), *images_option(tmp_path)
+    )
     assert "'1'" in found["no-match"][0]
     assert list(found) == ["no-match"]
 
@@ -182,7 +192,7 @@ def test_a_split_without_labels_is_named_once(run_raters: Run, tmp_path: Path) -
         ("5", False),
     ]
     study.write(tmp_path / "out")
-    assert len(problems(run_raters, tmp_path / "out")["no-labels"]) == 2
+    assert len(problems_by_kind(run_raters, tmp_path / "out")["no-labels"]) == 2
 
 
 # Facts.

@@ -34,7 +34,7 @@ def pattern(tmp_path: Path) -> str:
     return f"{tmp_path}/masks/{{rater}}/{{group}}/{{case}}.nii.gz"
 
 
-def flat(pattern: str) -> str:
+def without_groups(pattern: str) -> str:
     return pattern.replace("/{group}", "")
 
 
@@ -42,9 +42,9 @@ def test_masks_have_the_values_and_the_geometry_of_the_input(
     pattern: str, tmp_path: Path, run_raters: object
 ) -> None:
     out = tmp_path / "out"
-    done: Outcome = run_raters("fuse", flat(pattern), "-o", out, "--soft")  # type: ignore[operator]
+    done: Outcome = run_raters("fuse", without_groups(pattern), "-o", out, "--soft")  # type: ignore[operator]
     assert done.code == 0, done.err
-    study = raters.read(flat(pattern))
+    study = raters.read(without_groups(pattern))
     for case in study:
         volume = formats.read_labels(out / f"{case.id}.nii.gz")
         expected = raters.fuse(study, "staple")[case.id]
@@ -57,7 +57,7 @@ def test_masks_have_the_values_and_the_geometry_of_the_input(
     assert len(content["cases"]["a"]["confusion"]) == 3
     rows = (out / "raters.csv").read_text().splitlines()
     assert len(rows) == 1 + 2 * 3 * 3
-    scored: Outcome = run_raters("evaluate", out, flat(pattern), "--no-surfaces")  # type: ignore[operator]
+    scored: Outcome = run_raters("evaluate", out, without_groups(pattern), "--no-surfaces")  # type: ignore[operator]
     assert scored.code == 0 and "belong to no case" not in scored.out
 
 
@@ -65,7 +65,7 @@ def test_finished_cases_are_skipped_and_changed_ones_are_not(
     pattern: str, tmp_path: Path, run_raters: object
 ) -> None:
     out = tmp_path / "out"
-    words = ("fuse", flat(pattern), "-o", out)
+    words = ("fuse", without_groups(pattern), "-o", out)
     assert "2 cases fused:" in run_raters(*words).out  # type: ignore[operator]
     before = (out / "raters.csv").read_text()
     assert "0 cases fused, 2 were there already" in run_raters(*words).out  # type: ignore[operator]
@@ -81,7 +81,7 @@ def test_a_failing_case_is_named_while_the_others_finish(
     pattern: str, tmp_path: Path, run_raters: object
 ) -> None:
     (tmp_path / "masks/ann/a.nii.gz").write_bytes(b"broken")
-    done: Outcome = run_raters("fuse", flat(pattern), "-o", tmp_path / "out")  # type: ignore[operator]
+    done: Outcome = run_raters("fuse", without_groups(pattern), "-o", tmp_path / "out")  # type: ignore[operator]
     assert done.code == 2
     assert "1 case fused" in done.out and "a.nii.gz" in done.err
     assert (tmp_path / "out/b.nii.gz").exists()
@@ -91,7 +91,7 @@ def test_a_failing_case_does_not_stop_a_pooled_fusion(
     pattern: str, tmp_path: Path, run_raters: object
 ) -> None:
     (tmp_path / "masks/ann/a.nii.gz").write_bytes(b"broken")
-    words = ("fuse", flat(pattern), "--pool", "-o", tmp_path / "out")
+    words = ("fuse", without_groups(pattern), "--pool", "-o", tmp_path / "out")
     done: Outcome = run_raters(*words)  # type: ignore[operator]
     assert done.code == 2 and "1 case fused" in done.out and "a.nii.gz" in done.err
 
@@ -100,7 +100,7 @@ def test_a_failing_case_does_not_stop_a_pooled_fusion(
 def test_other_raters_classes_or_rules_are_other_work(
     pattern: str, tmp_path: Path, run_raters: object, other: tuple[str, str]
 ) -> None:
-    words = ("fuse", flat(pattern), "-o", tmp_path / "out", "-m", "vote")
+    words = ("fuse", without_groups(pattern), "-o", tmp_path / "out", "-m", "vote")
     assert run_raters(*words).code == 0  # type: ignore[operator]
     refused: Outcome = run_raters(*words, *other)  # type: ignore[operator]
     assert refused.code == 2 and "holds other work" in refused.err
@@ -148,7 +148,7 @@ def test_tables_are_fused_whole(tmp_path: Path, run_raters: object) -> None:
 def test_options_and_folders_that_are_refused(
     pattern: str, tmp_path: Path, run_raters: object
 ) -> None:
-    words = ("fuse", flat(pattern), "-o", tmp_path / "out")
+    words = ("fuse", without_groups(pattern), "-o", tmp_path / "out")
     for more, message in (
         (("-m", "stapel"), "did you mean 'staple'"),
         (("--option", "foo=1"), "found the option 'foo'"),
@@ -178,7 +178,7 @@ def test_options_and_folders_that_are_refused(
     assert fine.code == 0, fine.err  # YAML takes 1e-5 for text
     (tmp_path / "full").mkdir()
     (tmp_path / "full/notes.txt").write_text("mine")
-    done = run_raters("fuse", flat(pattern), "-o", tmp_path / "full")  # type: ignore[operator]
+    done = run_raters("fuse", without_groups(pattern), "-o", tmp_path / "full")  # type: ignore[operator]
     assert done.code == 2 and (tmp_path / "full/notes.txt").read_text() == "mine"
 
 
@@ -187,7 +187,7 @@ def test_a_list_of_numbers_needs_no_brackets(
 ) -> None:
     found = []
     for k, prior in enumerate(("prior=0.8,0.1,0.1", "prior=[0.8, 0.1, 0.1]")):
-        words = ("fuse", flat(pattern), "-m", "staple", "--option", prior)
+        words = ("fuse", without_groups(pattern), "-m", "staple", "--option", prior)
         done: Outcome = run_raters(*words, "-o", tmp_path / str(k))  # type: ignore[operator]
         assert done.code == 0, done.err
         found.append(json.loads((tmp_path / str(k) / "raters.json").read_text()))

@@ -14,7 +14,7 @@ import raters
 from raters.core.errors import RatersError
 from raters.io.rows import write_csv
 from raters.study.check_report import CheckReport
-from tests.support.command_line import Outcome, blob, draw_masks, pattern, save
+from tests.support.command_line import Outcome, blob, draw_masks, pattern, save_png
 from tests.support.makers import ODD_NAMES
 
 Run = Callable[..., Outcome]
@@ -22,7 +22,7 @@ CLEAR = "\x1b[2J\x1b]0;mine\x07\x9b31m"
 FORMULA = "=cmd|'/c calc'!A1"
 
 
-def table(path: Path, rater: str) -> Path:
+def write_answers_of(path: Path, rater: str) -> Path:
     with open(path, "w", newline="", encoding="utf-8") as file:
         rows = [("task", "worker", "label")]
         rows += [(t, w, k) for t in ("t1", "t2") for k, w in enumerate((rater, "bob"))]
@@ -31,7 +31,7 @@ def table(path: Path, rater: str) -> Path:
 
 
 def test_no_name_steers_the_terminal(run_raters: Run, tmp_path: Path) -> None:
-    answers = table(tmp_path / "a.csv", f"ann{CLEAR}")
+    answers = write_answers_of(tmp_path / "a.csv", f"ann{CLEAR}")
     draw_masks(tmp_path, raters=(f"ann{CLEAR}", "bob"))
     (tmp_path / f"masks/ann{CLEAR}/c1.png").write_bytes(b"damaged")
     for words in (
@@ -49,7 +49,7 @@ def test_no_name_steers_the_terminal(run_raters: Run, tmp_path: Path) -> None:
 
 
 def test_tables_for_people_hold_no_formulas(run_raters: Run, tmp_path: Path) -> None:
-    answers = table(tmp_path / "a.csv", FORMULA)
+    answers = write_answers_of(tmp_path / "a.csv", FORMULA)
     assert run_raters("agree", answers, "-o", tmp_path / "agree").code == 0
     with open(tmp_path / "agree/raters.csv", newline="") as file:
         names = {row["rater"] for row in csv.DictReader(file)}
@@ -83,7 +83,7 @@ def test_a_name_that_is_too_long_costs_one_map(run_raters: Run, tmp_path: Path) 
     rows = ["case,rater,mask"]
     for k, case in enumerate(("a", "b" * 300, "c")):
         for rater in ("ann", "bob"):
-            save(tmp_path / f"{rater}{k}.png", blob(k))
+            save_png(tmp_path / f"{rater}{k}.png", blob(k))
             rows.append(f"{case},{rater},{rater}{k}.png")
     (tmp_path / "m.csv").write_text("\n".join(rows) + "\n")
     done = run_raters("agree", tmp_path / "m.csv", "--maps", tmp_path / "maps")
@@ -92,7 +92,7 @@ def test_a_name_that_is_too_long_costs_one_map(run_raters: Run, tmp_path: Path) 
     assert sorted(p.name for p in (tmp_path / "maps").glob("*.png")) == ["a.png", "c.png"]
 
 
-def packed(folder: Path) -> Path:
+def write_packed(folder: Path) -> Path:
     labels = np.zeros((3, 2, 6, 6), int)
     labels[:, :, 1:3] = 1
     images = np.random.default_rng(0).random((3, 1, 6, 6))
@@ -105,7 +105,7 @@ def errors(report: CheckReport) -> list[tuple[str, str]]:
 
 
 def test_packed_study_without_its_images(run_raters: Run, tmp_path: Path) -> None:
-    folder = packed(tmp_path / "s")
+    folder = write_packed(tmp_path / "s")
     assert not errors(raters.check(raters.read(folder)))
     (folder / "images.npy").unlink()
     for name in ("", "sums.json"):  # a folder of an earlier version has no sums
@@ -119,7 +119,7 @@ def test_packed_study_without_its_images(run_raters: Run, tmp_path: Path) -> Non
 
 def test_changed_arrays_are_noticed(tmp_path: Path) -> None:
     for name in ("images.npy", "labels.npy", "has_image.npy"):
-        folder = packed(tmp_path / name)
+        folder = write_packed(tmp_path / name)
         content = bytearray((folder / name).read_bytes())
         content[-1] ^= 1
         (folder / name).write_bytes(content)
@@ -133,9 +133,9 @@ def test_changed_arrays_are_noticed(tmp_path: Path) -> None:
 
 
 def test_sums_follow_a_second_import(tmp_path: Path) -> None:
-    folder = packed(tmp_path / "s")
+    folder = write_packed(tmp_path / "s")
     first = (folder / "sums.json").read_text()
-    packed(folder)
+    write_packed(folder)
     assert (folder / "sums.json").read_text() == first
     assert not errors(raters.check(raters.read(folder)))
     (folder / "sums.json").write_text("[" * 5000)
@@ -160,10 +160,10 @@ def test_a_value_in_a_handful_of_pixels_is_a_hint(run_raters: Run, tmp_path: Pat
     draw_masks(tmp_path)
     mask = blob(1)
     mask[0, 0] = 129  # a flipped bit of a 1
-    bad = save(tmp_path / "masks/bob/c1.png", mask)
+    bad = save_png(tmp_path / "masks/bob/c1.png", mask)
     done = run_raters("check", pattern(tmp_path))
     assert done.code == 0 and f"{bad}: the value 129 is in 1 pixel of this mask" in done.out
     mask[:, 0] = 129
-    save(tmp_path / "masks/bob/c1.png", mask)
+    save_png(tmp_path / "masks/bob/c1.png", mask)
     assert "rare-value" not in run_raters("check", pattern(tmp_path)).out
     assert "rare-value" not in run_raters("check", pattern(tmp_path), "--values", "0,1,129").out

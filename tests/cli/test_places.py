@@ -24,7 +24,7 @@ from tests.support.command_line import (
     blob,
     draw_masks,
     fingerprint,
-    save,
+    save_png,
 )
 
 READ_ONLY = {"check", "methods"}
@@ -104,10 +104,10 @@ def draw_all(folder: Path) -> None:
     """Draw one of everything that a verb can read."""
     draw_masks(folder)
     for k in range(3):
-        save(folder / f"truth/c{k}.png", blob(k))
-        save(folder / f"chase/Image_0{k + 1}L.png", blob(k))
+        save_png(folder / f"truth/c{k}.png", blob(k))
+        save_png(folder / f"chase/Image_0{k + 1}L.png", blob(k))
         for rater in ("ann", "bob"):
-            save(folder / f"pictures/train/{rater}/c{k}.png", blob(k))
+            save_png(folder / f"pictures/train/{rater}/c{k}.png", blob(k))
     (folder / "linked").symlink_to(folder / "images")
     rows = [f"t{t},{w},{(t + w) % 2}" for t in range(4) for w in range(3)]
     (folder / "cases.csv").write_text("task,worker,label\n" + "\n".join(rows) + "\n")
@@ -115,14 +115,14 @@ def draw_all(folder: Path) -> None:
     shutil.copy(folder / "labels.csv", folder / "summary.csv")
     files = [f"c{k},{r},masks/{r}/c{k}.png" for k in range(3) for r in ("ann", "bob")]
     (folder / "manifest.csv").write_text("case,rater,mask\n" + "\n".join(files) + "\n")
-    study = read(folder)
+    study = read_study(folder)
     study.write(folder / "study")
     write_consensus(raters.fuse(study, "vote"), folder / "consensus")
     small = {"network": "patch-cnn", "width": 2, "depth": 1, "norm": "none", "epochs": 1}
     raters.fit(study, "vote", progress=False, folder=folder / "run", val_fraction=0, **small)
 
 
-def read(folder: Path) -> raters.Study:
+def read_study(folder: Path) -> raters.Study:
     return raters.read(
         f"{folder}/{MASKS}",
         images=f"{folder}/images/{{case}}.png",
@@ -138,7 +138,7 @@ def everything(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def here(everything: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def inside_inputs(everything: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """Stand in the folder of all inputs; no byte of it may change, and nothing may be added."""
     monkeypatch.chdir(everything)
     before = fingerprint(everything)
@@ -152,12 +152,12 @@ def identity(case: Case) -> str:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("case", CASES, ids=identity)
-def test_no_verb_writes_over_its_inputs(case: Case, run_raters: Run, here: Path) -> None:
+def test_no_verb_writes_over_its_inputs(case: Case, run_raters: Run, inside_inputs: Path) -> None:
     for place in case.places:
         outcome = run_raters(case.verb, *case.words, case.option, place)
         assert outcome.code == 2, (place, outcome)
         assert outcome.err.splitlines()[-1].startswith("error: "), (place, outcome)
-        assert place in outcome.err or str(here) in outcome.err, (place, outcome)
+        assert place in outcome.err or str(inside_inputs) in outcome.err, (place, outcome)
 
 
 def test_every_verb_is_tried() -> None:
@@ -239,22 +239,24 @@ FUNCTIONS: dict[str, tuple[Write, tuple[str, ...]]] = {
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_functions_of_python_refuse_it_too(name: str, here: Path) -> None:
+def test_functions_of_python_refuse_it_too(name: str, inside_inputs: Path) -> None:
     write, places = FUNCTIONS[name]
     drawn = name == "report"
-    study = raters.read("pictures/{split}/{rater}/{case}.png") if drawn else read(here)
+    study = (
+        raters.read("pictures/{split}/{rater}/{case}.png") if drawn else read_study(inside_inputs)
+    )
     for place in places:
         with pytest.raises(RatersError, match=place.replace(".", r"\.")):
             write(study, Path(place))
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")  # cases that the run was trained on
-def test_results_know_what_they_were_made_from(here: Path) -> None:
+def test_results_know_what_they_were_made_from(inside_inputs: Path) -> None:
     for result in (
         raters.agree(raters.read("cases.csv")),
         raters.agree(raters.read("study")),
         raters.evaluate("labels.csv", raters.read("cases.csv")),
-        raters.evaluate("consensus", read(here)),
+        raters.evaluate("consensus", read_study(inside_inputs)),
         raters.evaluate("run", raters.read("study")),
         raters.evaluation.compare_runs(["run", "run"], raters.read("study")),
     ):
@@ -334,7 +336,7 @@ def test_each_pattern_is_held_against_all_names(tmp_path: Path) -> None:
 
 def test_probabilities_are_results_too(tmp_path: Path) -> None:
     for rater in ("ann", "bob"):
-        save(tmp_path / f"site/{rater}/c0.png", blob())
+        save_png(tmp_path / f"site/{rater}/c0.png", blob())
     study = raters.read(f"{tmp_path}/*/{{rater}}/{{case}}.png")
     consensus = raters.fuse(study, "vote")
     with pytest.raises(RatersError, match="would be read as"):

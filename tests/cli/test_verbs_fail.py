@@ -19,9 +19,9 @@ from tests.support.command_line import (
     draw_masks,
     limited,
     pattern,
-    save,
+    save_png,
 )
-from tests.support.command_line import images as images_of
+from tests.support.command_line import images_option as images_of
 
 SMALL = ("--epochs", "1", "--network", "patch-cnn", "--width", "2", "--depth", "1")
 
@@ -97,7 +97,7 @@ class TestBadFiles:
         draw_masks(tmp_path, cases=2)
         for rater in ("ann", "bob"):
             (tmp_path / f"masks/{rater}/c0.png").write_bytes(b"nonsense")
-        save(tmp_path / "masks/bob/c1.png", np.zeros((5, 4), np.uint8))  # another shape
+        save_png(tmp_path / "masks/bob/c1.png", np.zeros((5, 4), np.uint8))  # another shape
         outcome = run_raters("agree", pattern(tmp_path))
         assert outcome.code == 2
         assert "2 cases left out" in outcome.err

@@ -36,7 +36,7 @@ def masks_in(folder: Path) -> dict[str, int]:
     return {path.name: len(list(path.rglob("*.png"))) for path in folder.iterdir()}
 
 
-def dice(a: Path, b: Path) -> float:
+def dice_of_files(a: Path, b: Path) -> float:
     first, second = (np.asarray(Image.open(path)) > 0 for path in (a, b))
     return float(2 * (first & second).sum() / (first.sum() + second.sum()))
 
@@ -127,7 +127,7 @@ def test_every_command_has_known_options(story: Story) -> None:
 
 
 @pytest.fixture(scope="module")
-def told(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+def demo_run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     """Run a tiny version of the demo, into a folder with blanks in its name."""
     import contextlib
     import io
@@ -151,8 +151,8 @@ def commands(said: str) -> list[list[str]]:
 
 
 @pytest.mark.slow
-def test_the_demo_names_what_it_ran(told: tuple[Path, str]) -> None:
-    folder, said = told
+def test_the_demo_names_what_it_ran(demo_run: tuple[Path, str]) -> None:
+    folder, said = demo_run
     lines = commands(said)
     assert lines[0] == ["cd", "a demo"]
     assert [tuple(words[1:]) for words in lines[1:]] == [s.arguments for s in steps(TINY)]
@@ -161,17 +161,18 @@ def test_the_demo_names_what_it_ran(told: tuple[Path, str]) -> None:
 
 
 def test_the_table_has_the_numbers_of_evaluate(
-    told: tuple[Path, str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    demo_run: tuple[Path, str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    folder, said = told
+    folder, said = demo_run
     rows = results(folder)
     fused = [
-        dice(p, folder / f"truth/test/{p.name}") for p in (folder / "fused/vote").rglob("*.png")
+        dice_of_files(p, folder / f"truth/test/{p.name}")
+        for p in (folder / "fused/vote").rglob("*.png")
     ]
     assert rows[0]["Dice"] == pytest.approx(np.mean(fused), abs=1e-9)
     monkeypatch.chdir(folder)
     scored = [words[1:] for words in commands(said) if words[1] == "evaluate"]
-    found = [alone(words, capsys, monkeypatch) for words in scored]
+    found = [dice_by_command(words, capsys, monkeypatch) for words in scored]
     assert [row["Dice"] for row in rows] == [*found[0], *found[1], *found[2], *found[3]]
     for row in rows:
         assert f"{row['Dice']:.3f}" in said
@@ -187,8 +188,8 @@ def test_the_table_has_the_numbers_of_evaluate(
             assert f"{row[column]:.3f}" in said
 
 
-def test_each_rater_is_compared_with_what_is_expected_of_them(told: tuple[Path, str]) -> None:
-    folder, said = told
+def test_each_rater_is_compared_with_what_is_expected_of_them(demo_run: tuple[Path, str]) -> None:
+    folder, said = demo_run
     model = raters.load(folder / "runs/pixel-cm")
     cases = list(raters.read(folder / "study").select(split="test").iter_cases())
     rows = rater_rows(folder)
@@ -207,7 +208,7 @@ def test_each_rater_is_compared_with_what_is_expected_of_them(told: tuple[Path, 
     assert "What pixel-cm knows of each rater" in said
 
 
-def alone(
+def dice_by_command(
     words: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> list[float]:
     """Run a command of the demo as a user would; give Dice, of runs in the order of the table."""
@@ -222,9 +223,9 @@ def alone(
 
 @pytest.mark.slow
 def test_called_again_it_does_nothing_twice(
-    told: tuple[Path, str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    demo_run: tuple[Path, str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    folder, _ = told
+    folder, _ = demo_run
     weights = fingerprint(*sorted(folder.glob("runs/*/weights.safetensors")))
     table = results(folder)
     monkeypatch.chdir(folder.parent)

@@ -57,7 +57,7 @@ def study() -> Study:
     )
 
 
-def drawn(seed: int, *shape: int) -> Array:
+def draw_classes(seed: int, *shape: int) -> Array:
     return np.random.default_rng(seed).integers(0, 4, shape)
 
 
@@ -122,7 +122,7 @@ def test_cuts_of_probabilities_in_arrays(study: Study) -> None:
 
 
 def test_cases_without_a_prediction_and_unknown_ones_are_noted(study: Study) -> None:
-    given = {"a": drawn(1, 8, 8), "b": drawn(2, 8, 8), "zoe": drawn(3, 8, 8)}
+    given = {"a": draw_classes(1, 8, 8), "b": draw_classes(2, 8, 8), "zoe": draw_classes(3, 8, 8)}
     found = raters.evaluate(given, study, surfaces=False)
     assert {row["case"] for row in found.cases} == {"a", "b"}
     assert found.notes[:2] == [
@@ -179,7 +179,7 @@ def test_classes_in_arrays_are_scored_as_those_of_a_table(tmp_path: Path) -> Non
 
 
 def test_unions_equal_sets_of_pixels(study: Study) -> None:
-    predicted = drawn(5, 5, 8, 8)
+    predicted = draw_classes(5, 5, 8, 8)
     found = raters.evaluate(predicted, study, unions=UNIONS)
     compared = 0
     for case, guess in zip(study, predicted, strict=True):
@@ -243,14 +243,14 @@ def test_command_scores_unions(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for k, rater in enumerate(("ann", "bob")):
-        save(tmp_path / f"masks/{rater}/a.png", drawn(k, 8, 8).astype(np.uint8))
+        save(tmp_path / f"masks/{rater}/a.png", draw_classes(k, 8, 8).astype(np.uint8))
     told = ["evaluate", tmp_path / "masks/ann", tmp_path / "masks/{rater}/{case}.png"]
     done = run_in_process(capsys, monkeypatch, *told, "--union", "both=1+2", "--union", "x=3+1")
     assert done.code == 0
     assert "both" in done.out and "scores by class" in done.out
     done = run_in_process(capsys, monkeypatch, *told, "--union", "both=1+2", "--json")
     found = json.loads(done.out)
-    a, b = (np.isin(drawn(k, 8, 8), (1, 2)) for k in range(2))
+    a, b = (np.isin(draw_classes(k, 8, 8), (1, 2)) for k in range(2))
     row = row_of(found["summary"], **{"against": "bob", "class": "both"})
     assert row["dice"] == 2 * (a & b).sum() / (a.sum() + b.sum())
     done = run_in_process(capsys, monkeypatch, *told, "--union", "both=1+rim")
@@ -266,7 +266,7 @@ def soft_maps(seed: int, number: int) -> Array:
     return np.moveaxis(found, -1, 1).astype(np.float32)
 
 
-def sampled(study: Study, number: int = 4) -> dict[str, Prediction]:
+def make_up_samples(study: Study, number: int = 4) -> dict[str, Prediction]:
     """Make up a truth and samples of each case; those of 'c' are empty, as its raters' masks."""
     found = {}
     for k, case in enumerate(study.cases):
@@ -279,7 +279,7 @@ def sampled(study: Study, number: int = 4) -> dict[str, Prediction]:
     return found
 
 
-def overlap(a: set[Any], b: set[Any], score: str) -> float:
+def overlap_by_sets(a: set[Any], b: set[Any], score: str) -> float:
     if not a and not b:
         return 1.0
     return len(a & b) / len(a | b) if score == "iou" else 2 * len(a & b) / (len(a) + len(b))
@@ -293,7 +293,7 @@ def slow(case: Case, said: Prediction, regions: list[tuple[int, ...]]) -> dict[s
     def similar(x: Array, y: Array, score: str) -> float:
         seen = [p for p in np.ndindex(8, 8) if x[p] >= 0 and y[p] >= 0]
         each = [
-            overlap({p for p in seen if x[p] in r}, {p for p in seen if y[p] in r}, score)
+            overlap_by_sets({p for p in seen if x[p] in r}, {p for p in seen if y[p] in r}, score)
             for r in regions
         ]
         return sum(each) / len(each)
@@ -324,7 +324,7 @@ def slow(case: Case, said: Prediction, regions: list[tuple[int, ...]]) -> dict[s
                     a.add(p)
                 if sum(float(said.truth[(c, *p)]) for c in region) > t:
                     b.add(p)
-            soft.append(overlap(a, b, "dice"))
+            soft.append(overlap_by_sets(a, b, "dice"))
     found = {"ged": ged, "matched_dice": best, "best_dice": float(dice.max(1).mean())}
     return {**found, "soft_dice": float(np.mean(soft))}
 
@@ -342,7 +342,7 @@ def in_bands(study: Study, said: dict[str, Prediction], rows: int) -> Iterator[A
 
 
 def test_samples_equal_slow_loops(study: Study) -> None:
-    said = sampled(study)
+    said = make_up_samples(study)
     found = raters.evaluate(said, study, unions=UNIONS, surfaces=False)
     regions: dict[str, list[tuple[int, ...]]] = {"core": [(1,)], "edema": [(2,)]}
     regions |= {"enhancing": [(3,)], "all": [(1,), (2,), (3,)]}
@@ -372,7 +372,7 @@ def test_samples_equal_slow_loops(study: Study) -> None:
 
 @pytest.mark.parametrize("rows", [3, 8])
 def test_samples_in_bands_of_rows(study: Study, rows: int) -> None:
-    said = sampled(study)
+    said = make_up_samples(study)
     whole = raters.evaluate(said, study, unions=UNIONS, surfaces=False)
     scoring = Scoring(study, surfaces=False, unions=MEMBERS)
     found = score_cases(in_bands(study, said, rows), scoring)
@@ -381,7 +381,7 @@ def test_samples_in_bands_of_rows(study: Study, rows: int) -> None:
 
 
 def test_samples_in_a_folder(study: Study, tmp_path: Path) -> None:
-    said = sampled(study)
+    said = make_up_samples(study)
     values = np.array(VALUES, np.uint8)
     for case, found in said.items():
         save(tmp_path / f"{case}.png", values[found.labels])
@@ -428,14 +428,14 @@ def test_more_alike_is_a_smaller_energy(study: Study) -> None:
         same[case.id] = Prediction({"truth": maps.mean(0), **named})
     part = study.select(cases=["d", "e"])
     good = raters.evaluate(same, part)
-    bad = raters.evaluate(sampled(part, 3), part)
+    bad = raters.evaluate(make_up_samples(part, 3), part)
     assert good.main["ged"] == pytest.approx(0, abs=1e-12)
     assert good.main["matched_dice"] == good.main["soft_dice"] == 1
     assert bad.main["ged"] > 0.2
 
 
 def test_results_are_written(study: Study, tmp_path: Path) -> None:
-    found: Evaluation = raters.evaluate(sampled(study), study, surfaces=False)
+    found: Evaluation = raters.evaluate(make_up_samples(study), study, surfaces=False)
     found.write(tmp_path)
     names = {path.name for path in tmp_path.iterdir()}
     assert {"summary.csv", "cases.csv", "variability.csv", "variability_cases.csv"} <= names
@@ -446,7 +446,7 @@ def test_results_are_written(study: Study, tmp_path: Path) -> None:
 
 
 def test_what_evaluate_takes(study: Study, tmp_path: Path) -> None:
-    said = sampled(study)
+    said = make_up_samples(study)
     table = tmp_path / "labels.csv"
     words = raters.evaluate(said, study, surfaces=False, cut=[0.4, 0.4, 0.3])
     array = raters.evaluate(said, study, surfaces=False, cut=np.array([0.4, 0.4, 0.3]))

@@ -25,7 +25,7 @@ from raters.io.results import LOCK_FILE, is_empty, only_one, refuse_locked
 from raters.learning.training.options import checked_options
 from raters.learning.training.prepare import plan_training
 from raters.learning.training.run import Record
-from tests.support.command_line import Run, draw_masks, images, pattern
+from tests.support.command_line import Run, draw_masks, images_option, pattern
 
 PATIENCE = 300  # seconds until a process that says nothing is given up
 
@@ -66,7 +66,7 @@ def holder(folder: Path, more: str = "pass") -> Iterator[subprocess.Popen]:
         yield other
 
 
-def killed(other: subprocess.Popen) -> None:
+def kill(other: subprocess.Popen) -> None:
     other.kill()
     other.wait()
 
@@ -97,7 +97,7 @@ class TestLock:
 
     def test_a_killed_one_is_named_and_its_lock_taken_over(self, tmp_path: Path) -> None:
         with holder(tmp_path) as other:
-            killed(other)
+            kill(other)
         assert (tmp_path / LOCK_FILE).exists()
         assert is_empty(tmp_path)
         refuse_locked(tmp_path)
@@ -117,7 +117,7 @@ class TestLock:
             assert other.stdout is not None
             worker = int(other.stdout.readline())
             assert other.stdout.readline() == "held\n"
-            killed(other)
+            kill(other)
             os.kill(worker, 0)  # it is there
             try:
                 with only_one(tmp_path) as notes:
@@ -155,13 +155,13 @@ class TestLock:
 @pytest.mark.parametrize("verb", ["import", "fuse"])
 def test_verbs_that_go_on_take_turns(verb: str, run_raters: Run, tmp_path: Path) -> None:
     draw_masks(tmp_path)
-    words = [verb, pattern(tmp_path), *images(tmp_path), "-o", tmp_path / "out"]
+    words = [verb, pattern(tmp_path), *images_option(tmp_path), "-o", tmp_path / "out"]
     with holder(tmp_path / "out") as other:
         outcome = run_raters(*words)
         assert outcome.code == 2
         assert f"out: is in use by process {other.pid}" in outcome.err
         assert is_empty(tmp_path / "out")
-        killed(other)
+        kill(other)
         outcome = run_raters(*words)
         assert outcome.code == 0
         assert f"process {other.pid}" in outcome.out + outcome.err
@@ -185,7 +185,7 @@ main()
 SMALL = ("-m", "global-cm", "--epochs", "2", "--width", "4", "--depth", "1", "--warm-up", "0")
 
 
-def crowd(folder: Path) -> list[str]:
+def write_crowd(folder: Path) -> list[str]:
     """Write a small table with features; give the words that name it."""
     rng = np.random.default_rng(0)
     truth = rng.integers(0, 2, 40)
@@ -223,7 +223,7 @@ def test_two_trainings_in_one_folder(
 ) -> None:
     """The second is refused, whenever it looks; the first ends as if it had been alone."""
     monkeypatch.chdir(tmp_path)
-    study = crowd(tmp_path)
+    study = write_crowd(tmp_path)
     with standing_still(tmp_path, *study, *SMALL, "-o", "run", "--seed", "6") as first:
         words = f"run: is in use by process {first.pid} on {socket.gethostname()}, started"
         for more in ([], ["--resume"]):
@@ -254,9 +254,9 @@ def test_a_killed_training_goes_on_and_says_so(
     run_raters: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    study = crowd(tmp_path)
+    study = write_crowd(tmp_path)
     with standing_still(tmp_path, *study, *SMALL, "-o", "run") as first:
-        killed(first)
+        kill(first)
     assert json.loads((tmp_path / "run" / LOCK_FILE).read_text())["pid"] == first.pid
     outcome = run_raters("train", *study, *SMALL, "-o", "run", "--resume")
     assert outcome.code == 0, outcome

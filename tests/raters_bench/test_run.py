@@ -24,7 +24,7 @@ from raters.io.results import LOCK_FILE, only_one
 from raters_bench import run as bench_run
 from raters_bench.cells import cells_of
 from raters_bench.run import make_and_score, run_benchmarks
-from tests.support.benchmarks import TINY, made_spec, write_spec
+from tests.support.benchmarks import TINY, make_spec, write_spec
 from tests.support.command_line import Run, assert_refused, limited
 
 RATERS = {"raters": {"raters": "nobody"}}  # found out only when they are drawn
@@ -98,7 +98,7 @@ class TestNumbers:
             f"{place}/{name}-0.json" for name in ("global-cm-paper-s-form", "vote")
         ]
 
-        spec = made_spec(tmp_path, settings=settings)
+        spec = make_spec(tmp_path, settings=settings)
         cells = [cell for cell in cells_of(spec, "smoke") if cell.setting == "three raters"]
         for cell in cells:
             first = read_result(cell.path(folder))
@@ -141,7 +141,7 @@ class TestInterrupted:
 
     def test_a_process_that_dies(self, tmp_path: Path) -> None:
         """Its cell is named, a new process takes the next one, and a new run does the rest."""
-        spec = made_spec(tmp_path, rows=UNTRAINED, baseline="", settings=SLOW)
+        spec = make_spec(tmp_path, rows=UNTRAINED, baseline="", settings=SLOW)
         cells = cells_of(spec, "smoke")
 
         def tell(text: str) -> None:

@@ -271,7 +271,7 @@ def test_bad_orders_are_refused(raters: str, message: str) -> None:
         simulate(LESIONS, raters)
 
 
-def counted(
+def count_confusion(
     labels: NDArray[np.int16], truth: NDArray[np.int16], classes: int
 ) -> NDArray[np.float64]:
     counts = np.zeros((classes, classes))
@@ -302,7 +302,7 @@ def test_the_confusion_of_two_classes_is_that_of_the_labels(unmarked: str) -> No
     for k, labels in enumerate(exact[0].labels):
         if exact.raters[k].startswith("level"):
             continue
-        counts = counted(labels, truth, 2)
+        counts = count_confusion(labels, truth, 2)
         rows = np.where(
             counts.sum(1, keepdims=True) > 0,
             counts / counts.sum(1, keepdims=True).clip(1),

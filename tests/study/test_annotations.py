@@ -89,7 +89,7 @@ def mixed(num_classes: int = 2, cases: int = 3) -> dict[str, Any]:
     }
 
 
-def by_hand(arrays: dict[str, Any], unmarked: str, case: int) -> Array:
+def read_case_by_hand(arrays: dict[str, Any], unmarked: str, case: int) -> Array:
     """Read all drawings of a case pixel by pixel."""
     kinds = arrays["annotations"]
     classes = len(arrays["classes"])
@@ -102,7 +102,7 @@ def assert_reads(study: Study, arrays: dict[str, Any], unmarked: str) -> None:
     assert dict(study.annotations) == arrays["annotations"]
     assert study.unmarked == unmarked
     for k, case in enumerate(study):
-        assert np.array_equal(case.labels, by_hand(arrays, unmarked, k))
+        assert np.array_equal(case.labels, read_case_by_hand(arrays, unmarked, k))
         assert np.array_equal(case.drawings, arrays["labels"][k])
 
 
@@ -127,8 +127,10 @@ def test_parts_keep_kinds() -> None:
     study = Study.from_arrays(**arrays, splits=["train", "test", "train"], unmarked="rest")
     part = study.select(raters=["ben", "ann"], split="train")
     assert dict(part.annotations) == {"ann": "positive", "ben": "negative"}
-    assert np.array_equal(part[1].labels, by_hand(arrays, "rest", 2)[[1, 2]])
-    assert np.array_equal(study.to_torch()[1]["labels"].numpy(), by_hand(arrays, "rest", 1))
+    assert np.array_equal(part[1].labels, read_case_by_hand(arrays, "rest", 2)[[1, 2]])
+    assert np.array_equal(
+        study.to_torch()[1]["labels"].numpy(), read_case_by_hand(arrays, "rest", 1)
+    )
     assert study.annotate({"ben": "mask"}).annotations["ben"] == "mask"
 
 
@@ -423,7 +425,7 @@ def test_fusion_reads_drawings() -> None:
     for unmarked in BOTH:
         fused = raters.fuse(Study.from_arrays(**arrays, unmarked=unmarked), "vote")
         for k in range(3):
-            said = by_hand(arrays, unmarked, k)
+            said = read_case_by_hand(arrays, unmarked, k)
             votes = np.stack([(said == c).sum(axis=0) for c in range(2)])
             clear = votes[0] != votes[1]
             assert clear.any()
@@ -435,7 +437,7 @@ def test_counts_before_training_are_of_what_is_said() -> None:
     study = Study.from_arrays(**arrays)
     assert study.unmarked == "unknown" and study.annotate({"ben": "mask"}).unmarked == "unknown"
     assert Study.from_arrays(**{**arrays, "annotations": {"ann": "positive"}}).unmarked == "rest"
-    said = np.stack([by_hand(arrays, "unknown", k) for k in range(3)])
+    said = np.stack([read_case_by_hand(arrays, "unknown", k) for k in range(3)])
     rows = [k for k, name in enumerate(arrays["raters"]) if name != "ben"]
     expected = [int((said[:, rows] == c).sum()) for c in range(3)]
     assert survey(study).class_counts().tolist() == expected

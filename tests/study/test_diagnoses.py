@@ -19,7 +19,7 @@ MASK = np.array([[0, 1], [1, 1]], np.uint8)
 KNOWN = {"c0": "glaucoma", "c1": "normal", "c2": "", "c3": "glaucoma"}
 
 
-def manifest(folder: Path) -> Path:
+def write_manifest_with_diagnoses(folder: Path) -> Path:
     """Write masks by two raters, and a manifest that tells most diagnoses in one row of a case."""
     rows = [("case", "rater", "mask", "diagnosis")]
     for case, diagnosis in KNOWN.items():
@@ -38,7 +38,7 @@ def diagnoses(study: raters.Study) -> dict[str, str]:
 
 @pytest.mark.parametrize("form", ["canonical", "packed"])
 def test_import_keeps_them(run_raters: Run, tmp_path: Path, form: str) -> None:
-    source = manifest(tmp_path)
+    source = write_manifest_with_diagnoses(tmp_path)
     assert diagnoses(raters.read(source)) == KNOWN
     assert run_raters("import", source, "-o", tmp_path / "out", "--form", form).code == 0
     assert diagnoses(raters.read(tmp_path / "out")) == KNOWN
@@ -94,7 +94,7 @@ def test_a_column_that_holds_the_labels_is_no_diagnosis_of_the_case() -> None:
 
 
 def test_cases_are_chosen_by_it(run_raters: Run, tmp_path: Path) -> None:
-    source = manifest(tmp_path)
+    source = write_manifest_with_diagnoses(tmp_path)
     study = raters.read(source)
     assert list(study.select(diagnosis="glaucoma").index.ids) == ["c0", "c3"]
     assert list(raters.read(source, diagnosis="normal").index.ids) == ["c1"]
@@ -111,7 +111,7 @@ def test_cases_are_chosen_by_it(run_raters: Run, tmp_path: Path) -> None:
 
 
 def test_check_shows_them(run_raters: Run, tmp_path: Path) -> None:
-    source = manifest(tmp_path)
+    source = write_manifest_with_diagnoses(tmp_path)
     outcome = run_raters("check", source, "--json")
     assert json.loads(outcome.out)["diagnoses"] == {"glaucoma": 2, "normal": 1}
     assert "glaucoma 2, normal 1, none 1" in run_raters("check", source).out
@@ -119,7 +119,7 @@ def test_check_shows_them(run_raters: Run, tmp_path: Path) -> None:
 
 
 def test_a_case_with_two_is_refused(tmp_path: Path) -> None:
-    source = manifest(tmp_path)
+    source = write_manifest_with_diagnoses(tmp_path)
     text = source.read_text().replace("c1,ann,ann/c1.png,", "c1,ann,ann/c1.png,glaucoma")
     source.write_text(text)
     with pytest.raises(RatersError, match=r"diagnosis 'normal' for case 'c1'.*'glaucoma'"):

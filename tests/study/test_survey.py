@@ -46,7 +46,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return where
 
 
-def read(folder: Path, images: str = "images/{case}.png", **given: Any) -> Study:
+def read_files(folder: Path, images: str = "images/{case}.png", **given: Any) -> Study:
     given = {"ignore": [255], **given}
     return raters.read(
         f"{folder}/masks/{{rater}}/{{case}}.png", images=f"{folder}/{images}", **given
@@ -54,7 +54,7 @@ def read(folder: Path, images: str = "images/{case}.png", **given: Any) -> Study
 
 
 @pytest.fixture
-def opened(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+def open_counts(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     """How often each file was opened, up to the first step, which ends the training."""
     found: Counter[str] = Counter()
 
@@ -88,24 +88,30 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     ],
 )
 def test_no_file_is_opened_more_than_twice_before_the_first_step(
-    folder: Path, opened: Counter[str], method: str, given: dict[str, Any], of_study: dict[str, Any]
+    folder: Path,
+    open_counts: Counter[str],
+    method: str,
+    given: dict[str, Any],
+    of_study: dict[str, Any],
 ) -> None:
     if "reference" in of_study:
         of_study = {**of_study, "reference": f"{folder}/truth/{{case}}.png"}
-    study = read(folder, **of_study)
+    study = read_files(folder, **of_study)
     with pytest.raises(StopError):
         raters.fit(study, method, **SMALL, **given)
-    assert max(opened.values()) <= 2
-    masks = sum(times for file, times in opened.items() if "/masks/" in file)
+    assert max(open_counts.values()) <= 2
+    masks = sum(times for file, times in open_counts.items() if "/masks/" in file)
     assert masks <= 2 * 66
 
 
-def test_an_image_that_is_no_plain_array_needs_no_mask(folder: Path, opened: Counter[str]) -> None:
-    case = read(folder)[0]
+def test_an_image_that_is_no_plain_array_needs_no_mask(
+    folder: Path, open_counts: Counter[str]
+) -> None:
+    case = read_files(folder)[0]
     assert case.image is not None
     assert case.geometry.shape == (12, 10)
-    assert dict(opened) == {f"{folder}/images/c00.png": 1}
-    array = read(folder, "arrays/{case}.npy")[0].image  # two channels behind: the mask tells
+    assert dict(open_counts) == {f"{folder}/images/c00.png": 1}
+    array = read_files(folder, "arrays/{case}.npy")[0].image  # two channels behind: the mask tells
     assert array is not None
     assert array.shape == (2, 12, 10)
 
@@ -118,7 +124,7 @@ def test_counts_are_those_of_the_labels(
 ) -> None:
     """Whether masks were read before (to find classes) or not."""
     given: dict[str, Any] = {} if known else {"values": {0: "background", 1: "x"}}
-    study = read(folder, absent=absent, **given).select(raters=chosen)
+    study = read_files(folder, absent=absent, **given).select(raters=chosen)
     assert len(study.classes) == 2
     found = survey(study)
     labels = 0

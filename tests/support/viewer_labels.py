@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from raters.views.report.viewer import ViewerCase
 
 
-def said_by(case: ViewerCase) -> dict[str, NDArray[Any]]:
+def labels_by_layer(case: ViewerCase) -> dict[str, NDArray[Any]]:
     """Return the class numbers `(slices, rows, columns)` of all layers."""
     found = {}
     for one in case.labels:

@@ -50,7 +50,7 @@ def run_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def study_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("shy") / "study"
     shy_study().write(folder, "packed")
     return folder
@@ -214,7 +214,7 @@ def test_class_labels_have_no_cut() -> None:
 
 def test_predict_writes_masks_at_the_cut(
     run_folder: Path,
-    written: Path,
+    study_folder: Path,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
@@ -222,7 +222,7 @@ def test_predict_writes_masks_at_the_cut(
     model = raters.load(run_folder)
     case = shy_study().select(split="test")[0]
     cut = f"{np.median(model.truth(case)[1]):.4f}"  # half of the image is above it
-    words = ("predict", run_folder, written, "-o", tmp_path / "out")
+    words = ("predict", run_folder, study_folder, "-o", tmp_path / "out")
     assert said(capsys, monkeypatch, *words, "--cut", cut, "--probabilities").code == 0
     [path] = [p for p in (tmp_path / "out").glob(f"{case.id}.*") if p.is_file()]
     mask = np.load(path) if path.suffix == ".npy" else np.asarray(Image.open(path))
@@ -296,12 +296,12 @@ def test_classes_have_rows_of_their_own() -> None:
 
 def test_the_command_shows_and_writes_them(
     run_folder: Path,
-    written: Path,
+    study_folder: Path,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    words = ("evaluate", run_folder, written, "--split", "test")
+    words = ("evaluate", run_folder, study_folder, "--split", "test")
     told = said(capsys, monkeypatch, *words, "-o", tmp_path / "scores")
     assert told.code == 0
     assert "Dice by cut" in told.out

@@ -32,7 +32,7 @@ def network(dims: int) -> TruthNetwork:
     return TruthNetwork(build_backbone(kind, 2, dims), L, dims)
 
 
-def method_of(name: str, space: str, **given: Any) -> SoftBootstrap:
+def make_bootstrap(name: str, space: str, **given: Any) -> SoftBootstrap:
     entry = learning_method(name)
     dims = len(SPACES[space])
     kind = "segmentation" if dims else "classification"
@@ -43,7 +43,7 @@ def method_of(name: str, space: str, **given: Any) -> SoftBootstrap:
     return cast(SoftBootstrap, method)
 
 
-def batch_of(space: str) -> Batch:
+def draw_batch_with_target(space: str) -> Batch:
     """Make labels of which some are missing; one pixel (or case) has none."""
     rng = np.random.default_rng(1)
     labels = rng.integers(0, L, (4, R, *SPACES[space]))
@@ -62,8 +62,8 @@ def flat(values: torch.Tensor) -> NDArray[Any]:
 @pytest.mark.parametrize("space", SPACES)
 @every_name
 def test_the_loss_is_that_of_slow_loops(name: str, space: str, on: str) -> None:
-    method = method_of(name, space, on=on)
-    batch = batch_of(space)
+    method = make_bootstrap(name, space, on=on)
+    batch = draw_batch_with_target(space)
     truth = flat(method.network(batch["image"])[1].softmax(1))
     labels = flat(batch["target"][:, None] if on == "vote" else batch["labels"])
     beta = BETA[name]
@@ -157,8 +157,8 @@ def test_false_labels_are_learnt_by_heart_less(hard: bool) -> None:
 
 @every_name
 def test_without_a_share_of_the_prediction_it_is_the_vote(name: str) -> None:
-    method = method_of(name, "mask", beta=1.0)
-    batch = batch_of("mask")
+    method = make_bootstrap(name, "mask", beta=1.0)
+    batch = draw_batch_with_target("mask")
     voted = learning_method("vote").load()(method.task, learning_method("vote").parse({})).double()
     voted.load_state_dict(method.state_dict())
     voted.class_weights.copy_(method.class_weights)

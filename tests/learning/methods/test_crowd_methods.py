@@ -38,7 +38,7 @@ WEIGHTS = torch.tensor([0.5, 1.0, 2.0])
 every_space = pytest.mark.parametrize("space", SPACES)
 
 
-def made(name: str, space: str, epochs: int = 4, **given: Any) -> Any:
+def make_crowd_method(name: str, space: str, epochs: int = 4, **given: Any) -> Any:
     entry = learning_method(name)
     dims = len(SPACES[space])
 
@@ -57,7 +57,7 @@ def made(name: str, space: str, epochs: int = 4, **given: Any) -> Any:
     return method
 
 
-def batch_of(space: str, seed: int = 0) -> Batch:
+def draw_batch(space: str, seed: int = 0) -> Batch:
     """Make labels of which some are missing; one pixel (or case) has none, a rater repeats."""
     random = torch.Generator().manual_seed(seed)
     sides = SPACES[space]
@@ -76,7 +76,7 @@ def batch_of(space: str, seed: int = 0) -> Batch:
     return batch
 
 
-def observed(batch: Batch) -> Iterator[tuple[int, int, int, tuple[int, ...]]]:
+def list_labels(batch: Batch) -> Iterator[tuple[int, int, int, tuple[int, ...]]]:
     """List the labels as case, rater, class and place."""
     labels = batch["labels"].numpy()
     raters_of = batch.get("raters")
@@ -88,7 +88,7 @@ def observed(batch: Batch) -> Iterator[tuple[int, int, int, tuple[int, ...]]]:
 def pixels(batch: Batch) -> dict[tuple[int, ...], list[tuple[int, int]]]:
     """Return who said what at each pixel, by case and place."""
     found: dict[tuple[int, ...], list[tuple[int, int]]] = {}
-    for b, r, o, place in observed(batch):
+    for b, r, o, place in list_labels(batch):
         found.setdefault((b, *place), []).append((r, o))
     return found
 
@@ -111,15 +111,15 @@ def softmax(values: Floats) -> Floats:
 
 @every_space
 def test_heads_learn_their_raters_and_weights_what_others_say(space: str) -> None:
-    method = made("wdn", space)
-    batch = batch_of(space)
+    method = make_crowd_method("wdn", space)
+    batch = draw_batch(space)
     assert isinstance(method, WeightedDoctorNet)
     heads = [plain(method.as_rater(batch["image"], r)) for r in range(R)]
     w = softmax(plain(method.averaging))
     own = 0.0
     others = 0.0
     count = 0
-    for b, r, o, place in observed(batch):
+    for b, r, o, place in list_labels(batch):
         said = [at(head, b, place)[o] for head in heads]
         mixed = sum(w[s] * said[s] for s in range(R) if s != r) / (1 - w[r])
         own -= float(WEIGHTS[o]) * math.log(said[r])
@@ -136,7 +136,7 @@ def test_heads_learn_their_raters_and_weights_what_others_say(space: str) -> Non
     assert all(p.grad is None for p in method.network.parameters())
     assert bool((method.averaging.grad != 0).all())
     scored = {"own": 0.0, "others": 0.0}  # without weights of classes
-    for b, r, o, place in observed(batch):
+    for b, r, o, place in list_labels(batch):
         said = [at(head, b, place)[o] for head in heads]
         scored["own"] -= math.log(said[r])
         mixed = sum(w[s] * said[s] for s in range(R) if s != r) / (1 - w[r])
@@ -148,8 +148,8 @@ def test_heads_learn_their_raters_and_weights_what_others_say(space: str) -> Non
 
 
 def test_the_truth_is_a_weighted_mean_of_heads_and_any_weighting_can_be_asked() -> None:
-    method = made("wdn", "mask")
-    image = batch_of("mask")["image"]
+    method = make_crowd_method("wdn", "mask")
+    image = draw_batch("mask")["image"]
     w = softmax(plain(method.averaging))
     heads = [plain(method.as_rater(image, r)) for r in range(R)]
     expected = sum(weight * head for weight, head in zip(w, heads, strict=True))
@@ -163,18 +163,21 @@ def test_the_truth_is_a_weighted_mean_of_heads_and_any_weighting_can_be_asked() 
 def test_phases_of_wdn() -> None:
     heads = {}
     for epochs, share in [(1, 0.25), (2, 0.25), (8, 0.25), (5, 3), (3, 9)]:
-        method = made("wdn", "table", epochs, weight_epochs=share)
+        method = make_crowd_method("wdn", "table", epochs, weight_epochs=share)
         phases = [method.phase(epoch) for epoch in range(epochs)]
         assert phases == sorted(phases)  # heads first
         heads[epochs, share] = phases.count("heads")
     assert heads == {(1, 0.25): 1, (2, 0.25): 1, (8, 0.25): 6, (5, 3): 2, (3, 9): 1}
-    assert made("wdn", "table", 1).warm_up == 0 and made("wdn", "table", 8).warm_up == 6
+    assert (
+        make_crowd_method("wdn", "table", 1).warm_up == 0
+        and make_crowd_method("wdn", "table", 8).warm_up == 6
+    )
 
 
 def test_heads_are_frozen_while_weights_learn() -> None:
     """Nothing is dropped then, and the weights alone have a gradient."""
-    method = made("wdn", "mask", 4)
-    batch = batch_of("mask")
+    method = make_crowd_method("wdn", "mask", 4)
+    batch = draw_batch("mask")
     for module in method.modules():
         if isinstance(module, torch.nn.Dropout):
             module.p = 0.5
@@ -200,14 +203,14 @@ def test_heads_are_frozen_while_weights_learn() -> None:
 @every_space
 @pytest.mark.parametrize("layer", ["MW", "VW", "VW+B"])
 def test_one_softmax_before_the_layer_and_one_after(layer: str, space: str) -> None:
-    method = made("crowd-layer", space, layer=layer)
-    batch = batch_of(space)
+    method = make_crowd_method("crowd-layer", space, layer=layer)
+    batch = draw_batch(space)
     logits = plain(method.network(batch["image"])[1])
     weights = plain(method.weights)
     biases = np.zeros((R, L)) if method.biases is None else plain(method.biases)
     total = 0.0
     count = 0
-    for b, r, o, place in observed(batch):
+    for b, r, o, place in list_labels(batch):
         p = softmax(at(logits, b, place))
         scores = p @ weights[r] if layer == "MW" else p * weights[r]
         said = softmax(scores + biases[r])
@@ -250,10 +253,10 @@ class _Certain(torch.nn.Module):
 
 
 def test_raters_of_crowd_layers_can_be_joined() -> None:
-    one = made("crowd-layer", "table", layer="VW+B")
-    other = made("crowd-layer", "table")
+    one = make_crowd_method("crowd-layer", "table", layer="VW+B")
+    other = make_crowd_method("crowd-layer", "table")
     assert one.not_extended == "" and other.matrix_parameters() == [other.weights]
-    joined = one.joined(made("crowd-layer", "table", layer="VW+B"))
+    joined = one.joined(make_crowd_method("crowd-layer", "table", layer="VW+B"))
     assert {name: part.shape for name, part in joined.items()} == {
         "weights": (2 * R, L),
         "biases": (2 * R, L),
@@ -266,8 +269,8 @@ def test_raters_of_crowd_layers_can_be_joined() -> None:
 
 @every_space
 def test_labels_are_aggregated_and_counted_in_each_step(space: str) -> None:
-    method = made("agg-net", space, init_accuracy=0.7, smoothing=2.0)
-    batch = batch_of(space)
+    method = make_crowd_method("agg-net", space, init_accuracy=0.7, smoothing=2.0)
+    batch = draw_batch(space)
     assert isinstance(method, AggNet)
     method.steps_per_epoch = 4
     random = np.random.default_rng(0)
@@ -312,8 +315,8 @@ def test_labels_are_aggregated_and_counted_in_each_step(space: str) -> None:
 
 
 def test_the_first_counts_are_of_all_cases_and_the_warm_up_counts_nothing() -> None:
-    method = made("agg-net", "mask", warm_up=2)
-    batches = [batch_of("mask", k) for k in range(3)]
+    method = make_crowd_method("agg-net", "mask", warm_up=2)
+    batches = [draw_batch("mask", k) for k in range(3)]
     assert [method.needs_pass(epoch) for epoch in range(4)] == [False, False, True, False]
     method.start_epoch(1)
     method.step(batches[0])
@@ -342,10 +345,10 @@ def test_the_first_counts_are_of_all_cases_and_the_warm_up_counts_nothing() -> N
 
 @every_space
 def test_counts_of_labels(space: str) -> None:
-    batch = batch_of(space)
+    batch = draw_batch(space)
     truth = torch.rand(len(batch["labels"]), L, *SPACES[space], dtype=torch.float64)
     expected = np.zeros((R, L, L))
-    for b, r, o, place in observed(batch):
+    for b, r, o, place in list_labels(batch):
         expected[r, :, o] += at(truth.numpy(), b, place)
     found = count_labels(truth, batch["labels"], R, batch.get("raters"))
     np.testing.assert_allclose(found.numpy(), expected)
@@ -377,8 +380,8 @@ def by_all_pairs(h: Floats, g: Floats, p: Floats, w: Floats) -> float:
 
 @every_space
 def test_the_loss_is_that_of_all_pairs(space: str) -> None:
-    method = made("max-mig", space)
-    batch = batch_of(space)
+    method = make_crowd_method("max-mig", space)
+    batch = draw_batch(space)
     assert isinstance(method, MaxMIG)
     method.steps_per_epoch = 1
     truth = plain(method.truth(batch["image"]))
@@ -410,8 +413,8 @@ def test_the_loss_is_that_of_all_pairs(space: str) -> None:
 
 def test_where_nobody_labelled_the_image_alone_speaks() -> None:
     for name in ("max-mig", "agg-net"):
-        method = made(name, "mask")
-        batch = batch_of("mask")
+        method = make_crowd_method(name, "mask")
+        batch = draw_batch("mask")
         nobody = (batch["labels"] == MISSING).all(1)
         fused = method.fused(batch).movedim(1, -1)
         truth = method.truth(batch["image"])
@@ -460,8 +463,8 @@ def test_information_of_one_pair_and_of_none_is_finite() -> None:
 
 
 def test_the_aggregator_starts_as_the_posterior_of_the_votes_matrices() -> None:
-    method = made("max-mig", "mask", smoothing=1.0)
-    batches = [batch_of("mask", k) for k in (0, 1)]
+    method = make_crowd_method("max-mig", "mask", smoothing=1.0)
+    batches = [draw_batch("mask", k) for k in (0, 1)]
     with torch.no_grad():
         method.see_all(iter(batches))
     counts = np.zeros((R, L, L))
@@ -484,7 +487,9 @@ def test_the_aggregator_starts_as_the_posterior_of_the_votes_matrices() -> None:
 # What they are for
 
 
-def crowd(accuracies: list[float], copies: int = 0, tasks: int = 400, seed: int = 0) -> Study:
+def draw_points_and_raters(
+    accuracies: list[float], copies: int = 0, tasks: int = 400, seed: int = 0
+) -> Study:
     """Draw three classes of points, and raters who err at random; copies all say the same noise.
 
     The noise of the copies has nothing to do with the points.
@@ -513,10 +518,10 @@ fit = functools.partial(
 
 
 def test_wdn_gives_a_random_rater_less_weight(tmp_path: Path) -> None:
-    model = fit(crowd([0.85, 0.85, 0.85, 1 / 3]), "wdn", weight_epochs=4)
+    model = fit(draw_points_and_raters([0.85, 0.85, 0.85, 1 / 3]), "wdn", weight_epochs=4)
     weights = model.method.rater_weights.detach()  # type: ignore[union-attr, operator]
     assert float(weights[3]) < 0.5 * float(weights[:3].min())
-    assert accuracy(model, crowd([0.5], seed=1)) > 0.85
+    assert accuracy(model, draw_points_and_raters([0.5], seed=1)) > 0.85
     with open(model.save(tmp_path / "model") / "rater_weights.csv", newline="") as file:
         written = {row["rater"]: float(row["weight"]) for row in csv.DictReader(file)}
     assert written == pytest.approx(model.rater_weights, abs=1e-6)
@@ -526,11 +531,11 @@ def test_wdn_gives_a_random_rater_less_weight(tmp_path: Path) -> None:
 
 
 def test_crowd_layer_finds_the_order_of_raters() -> None:
-    model = fit(crowd([0.5, 0.95, 1 / 3, 0.75]), "crowd-layer")
-    case = crowd([0.5], tasks=1)[0]
+    model = fit(draw_points_and_raters([0.5, 0.95, 1 / 3, 0.75]), "crowd-layer")
+    case = draw_points_and_raters([0.5], tasks=1)[0]
     skills = np.einsum("rtt->r", model.confusion(case)) / 3
     assert np.argsort(-skills).tolist() == [1, 3, 0, 2]
-    assert accuracy(model, crowd([0.5], seed=1)) > 0.85
+    assert accuracy(model, draw_points_and_raters([0.5], seed=1)) > 0.85
 
 
 @pytest.mark.slow
@@ -592,16 +597,16 @@ def test_agg_net_keeps_what_all_raters_agree_on(raters_number: int) -> None:
 
 def test_agg_net_finds_what_raters_are_like() -> None:
     known = [0.9, 0.6, 0.4, 0.75]
-    model = fit(crowd(known, tasks=600), "agg-net")
-    diagonal = np.einsum("rtt->rt", model.confusion(crowd([0.5], tasks=1)[0]))
+    model = fit(draw_points_and_raters(known, tasks=600), "agg-net")
+    diagonal = np.einsum("rtt->rt", model.confusion(draw_points_and_raters([0.5], tasks=1)[0]))
     np.testing.assert_allclose(diagonal.mean(1), known, atol=0.06)
-    assert accuracy(model, crowd([0.5], seed=1)) > 0.85
+    assert accuracy(model, draw_points_and_raters([0.5], seed=1)) > 0.85
 
 
 def test_max_mig_is_not_taken_in_by_noise_that_raters_share() -> None:
     """Three of seven copy noise: the vote follows it, and Dawid-Skene believes nothing else."""
-    study = crowd([0.65] * 4, copies=3)
-    test = crowd([0.5], seed=1)
+    study = draw_points_and_raters([0.65] * 4, copies=3)
+    test = draw_points_and_raters([0.5], seed=1)
     truth = np.array([case.reference for case in study])
     model = fit(study, "max-mig", epochs=20)
     fused = raters.fuse(study, "max-mig", model=model).table.labels
@@ -634,10 +639,10 @@ def test_one_rater_is_too_few_for_weights() -> None:
     with pytest.raises(
         RatersError, match="found 1 rater with labels, expected at least 2: wdn learns from"
     ):
-        fit(crowd([0.9], tasks=20), "wdn")
+        fit(draw_points_and_raters([0.9], tasks=20), "wdn")
 
 
 @pytest.mark.parametrize("name", ["wdn", "agg-net", "max-mig"])
 def test_no_rater_can_be_added(name: str) -> None:
-    method: Method = made(name, "table")
+    method: Method = make_crowd_method(name, "table")
     assert method.not_extended.endswith("train again")

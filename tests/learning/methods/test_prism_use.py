@@ -17,7 +17,7 @@ from raters.io import formats
 from raters.learning.methods.base import Asked
 from raters.study.study import Study
 from raters.views.report.run_raters import recurrence_section
-from tests.support.command_line import Run, draw_masks, images, pattern
+from tests.support.command_line import Run, draw_masks, images_option, pattern
 from tests.support.models import make_model
 
 RATERS = ("ann", "bob", "cy")
@@ -35,7 +35,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def study_in(folder: Path) -> Study:
-    return raters.read(pattern(folder), images=images(folder)[1], values=NAMES)
+    return raters.read(pattern(folder), images=images_option(folder)[1], values=NAMES)
 
 
 def test_recurrences_and_confidences_are_written(folder: Path, run_raters: Run) -> None:
@@ -68,7 +68,7 @@ def test_other_methods_have_no_recurrences(folder: Path, run_raters: Run) -> Non
     shown = f"{folder}/images/{{case}}.png"
     done = run_raters("predict", folder / "other", shown, "-o", folder / "out", "--recurrences")
     assert done.code == 2 and "methods that can answer recurrences: prism" in done.err
-    words = ["fuse", pattern(folder), *images(folder), "--values", NAMES]
+    words = ["fuse", pattern(folder), *images_option(folder), "--values", NAMES]
     words += ["--model", folder / "other"]
     done = run_raters(*words, "-o", folder / "fused", "--option", "use_labels=false")
     assert done.code == 2 and "found use_labels=false with a model of pixel-cm" in done.err
@@ -117,7 +117,7 @@ def test_a_rater_without_labels_is_no_second_one() -> None:
 
 
 def test_labels_are_fused_with_and_without_a_look_at_them(folder: Path, run_raters: Run) -> None:
-    words = ["fuse", pattern(folder), *images(folder), "--values", NAMES]
+    words = ["fuse", pattern(folder), *images_option(folder), "--values", NAMES]
     words += ["-m", "prism", "--model", folder / "run"]
     model = raters.load(folder / "run")
     study = study_in(folder)
@@ -174,7 +174,7 @@ def test_the_report_shows_recurrences_side_by_side(folder: Path) -> None:
     assert recurrence_section(make_model("pixel-cm", raters=RATERS), study) is None
 
 
-def discs(cases: int, seed: int) -> Study:
+def draw_discs(cases: int, seed: int) -> Study:
     """Draw discs that three raters draw right, too small and too large."""
     rng = np.random.default_rng(seed)
     rows, columns = np.mgrid[:24, :24]
@@ -210,7 +210,7 @@ def test_raters_are_told_apart_and_recurrences_keep_the_truth() -> None:
     They do not draw as much less and more: what a head says is also the weight that it has.
     """
     model = raters.fit(
-        discs(16, 0),
+        draw_discs(16, 0),
         "prism",
         epochs=30,
         width=8,
@@ -226,7 +226,7 @@ def test_raters_are_told_apart_and_recurrences_keep_the_truth() -> None:
     told = []
     truths = []
     areas = []
-    for case in discs(8, 9).iter_cases():
+    for case in draw_discs(8, 9).iter_cases():
         turns, _ = model.recurrences(case)
         reference = np.asarray(case.reference) > 0
         truths.append([dice(turn[1] > 0.5, reference) for turn in turns])

@@ -45,7 +45,7 @@ TABLES = ("label-sampling", "multi-hypothesis")
 each_weighting = pytest.mark.parametrize("weights", [(1.0, 1.0, 1.0), WEIGHTS])
 
 
-def masks(*, dense: bool = False) -> Batch:
+def draw_mask_batch(*, dense: bool = False) -> Batch:
     """Draw masks by three raters; pixels, masks and all masks of the last case are missing."""
     rng = np.random.default_rng(0)
     labels = rng.integers(0, L, (len(CASES), R, *SPACE))
@@ -57,7 +57,7 @@ def masks(*, dense: bool = False) -> Batch:
     return {name: torch.from_numpy(value) for name, value in batch.items()}
 
 
-def answers() -> Batch:
+def make_answers_batch() -> Batch:
     """Make answers; rater 2 answered the first task twice, the rows are filled up by rater 0."""
     labels = [[1, 0, 2, MISSING], [0, 2, MISSING, MISSING], [MISSING] * 4]
     who = [[2, 0, 2, 0], [1, 2, 0, 0], [0] * 4]
@@ -66,7 +66,7 @@ def answers() -> Batch:
     return {**batch, "image": image, "case": torch.tensor(CASES)}
 
 
-BATCHES = {"masks": masks, "table": answers}
+BATCHES = {"masks": draw_mask_batch, "table": make_answers_batch}
 each_kind = pytest.mark.parametrize("kind", BATCHES)
 
 
@@ -75,7 +75,7 @@ def network(dims: int) -> TruthNetwork:
     return TruthNetwork(build_backbone(kind, 2, dims), L, dims)
 
 
-def method_of(name: str, kind: str = "masks", weights: Any = None, **given: Any) -> Any:
+def make_sampling_method(name: str, kind: str = "masks", weights: Any = None, **given: Any) -> Any:
     """Make a method in float64, with weights that say something."""
     dims = len(SPACE) if kind == "masks" else 0
     what: Any = "segmentation" if dims else "classification"
@@ -146,7 +146,7 @@ def test_one_rater_is_drawn_of_those_who_labelled(kind: str) -> None:
 
 @pytest.mark.parametrize("draw", [drawn_answers, lambda b, *key: drawn_noise(b["case"], *key)])
 def test_draws_depend_on_seed_epoch_and_case_only(draw: Any) -> None:
-    batch = masks(dense=True)
+    batch = draw_mask_batch(dense=True)
     whole = [draw(batch, R, 1, epoch) for epoch in range(20)]
     turned = {name: value.flip(0) for name, value in batch.items()}
     alone = {name: value[1:2] for name, value in batch.items()}
@@ -163,7 +163,7 @@ def test_draws_depend_on_seed_epoch_and_case_only(draw: Any) -> None:
 )
 def test_parts_of_a_batch_add_up(name: str, kind: str) -> None:
     """Several processes have parts of a batch: sums over labels must be those of the whole."""
-    method = method_of(name, kind, WEIGHTS)
+    method = make_sampling_method(name, kind, WEIGHTS)
     batch = BATCHES[kind]()
     whole = method.step(batch)
     parts = [
@@ -178,8 +178,8 @@ def test_parts_of_a_batch_add_up(name: str, kind: str) -> None:
 
 @pytest.mark.parametrize("name", ["label-sampling", *SAMPLERS])
 def test_a_batch_without_labels_teaches_nothing(name: str) -> None:
-    method = method_of(name)
-    batch = masks()
+    method = make_sampling_method(name)
+    batch = draw_mask_batch()
     batch["labels"] = torch.full_like(batch["labels"], MISSING)
     step = method.step(batch)
     step.loss.backward()
@@ -195,7 +195,7 @@ def test_a_batch_without_labels_teaches_nothing(name: str) -> None:
 @each_kind
 @each_weighting
 def test_label_sampling_is_the_cross_entropy_of_one_rater(kind: str, weights: Any) -> None:
-    method = method_of("label-sampling", kind, weights)
+    method = make_sampling_method("label-sampling", kind, weights)
     batch = BATCHES[kind]()
     p = numpy(method.truth(batch["image"]).log())
     for epoch in range(4):
@@ -228,7 +228,7 @@ def test_winner_takes_nearly_all() -> None:
 @each_kind
 @each_weighting
 def test_multi_hypothesis_against_loops(kind: str, weights: Any) -> None:
-    method = method_of("multi-hypothesis", kind, weights, hypotheses=4, relaxation=0.1)
+    method = make_sampling_method("multi-hypothesis", kind, weights, hypotheses=4, relaxation=0.1)
     batch = BATCHES[kind]()
     p = numpy(method.look(batch["image"]))
     total = 0.0
@@ -264,8 +264,8 @@ def test_multi_hypothesis_against_loops(kind: str, weights: Any) -> None:
 
 
 def test_samples_are_hypotheses_as_often_as_they_win() -> None:
-    method = method_of("multi-hypothesis", "table")
-    image = answers()["image"]
+    method = make_sampling_method("multi-hypothesis", "table")
+    image = make_answers_batch()["image"]
     method.wins.copy_(torch.tensor([6.0, 0.0, 1.0, 9.0]))
     p = numpy(method.look(image).exp())
     drawn = np.zeros(4)
@@ -323,8 +323,8 @@ def test_the_head_is_a_convolution_of_features_and_latent() -> None:
 @pytest.mark.parametrize("size", [1e3, -1e3, 1e30, -1e30])
 @pytest.mark.parametrize("which", ["prior", "posterior"])
 def test_extreme_variances_stay_finite(which: str, size: float) -> None:
-    method = method_of("prob-unet").float()
-    batch = masks()
+    method = make_sampling_method("prob-unet").float()
+    batch = draw_mask_batch()
     batch["image"] = batch["image"].float()
     with torch.no_grad():
         getattr(method, which).last.bias[6:] = size  # the second half are variances
@@ -338,8 +338,8 @@ def test_extreme_variances_stay_finite(which: str, size: float) -> None:
 
 @pytest.mark.parametrize("size", [1e3, -1e3, 1e30, -1e30])
 def test_extreme_raters_stay_finite(size: float) -> None:
-    method = method_of("pionono")
-    batch = masks()
+    method = make_sampling_method("pionono")
+    batch = draw_mask_batch()
     with torch.no_grad():
         method.raters.free.diagonal(dim1=1, dim2=2).fill_(size)
     step = method.step(batch)
@@ -381,8 +381,8 @@ def latent_of(name: str, method: Any, batch: Batch, case: int, rater: int) -> tu
 @pytest.mark.parametrize("name", LATENT)
 @each_weighting
 def test_evidence_against_loops(name: str, weights: Any) -> None:
-    method = method_of(name, weights=weights, beta=0.7, latent_size=4)
-    batch = masks()
+    method = make_sampling_method(name, weights=weights, beta=0.7, latent_size=4)
+    batch = draw_mask_batch()
     chosen = drawn_answers(batch, R, 5, 2)
     noise = drawn_noise(batch["case"], 4, 5, 2).double()
     total = 0.0
@@ -405,8 +405,8 @@ def test_evidence_against_loops(name: str, weights: Any) -> None:
 @pytest.mark.parametrize("name", LATENT)
 def test_both_terms_are_sums_over_an_image(name: str) -> None:
     """Divided by pixels it is the mean over images of `sum CE + beta KL`, up to that factor."""
-    method = method_of(name, beta=3.0)
-    batch = masks(dense=True)
+    method = make_sampling_method(name, beta=3.0)
+    batch = draw_mask_batch(dense=True)
     chosen = drawn_answers(batch, R, 5, 2).long().argmax(1)
     noise = drawn_noise(batch["case"], 6, 5, 2).double()
     images = []
@@ -421,8 +421,8 @@ def test_both_terms_are_sums_over_an_image(name: str) -> None:
 
 
 def test_held_out_evidence_of_all_masks() -> None:
-    method = method_of("prob-unet", beta=9.0)
-    batch = masks()
+    method = make_sampling_method("prob-unet", beta=9.0)
+    batch = draw_mask_batch()
     expected = 0.0
     rows = masks_and_answers(batch)
     for case, rater, told in rows:
@@ -435,8 +435,8 @@ def test_held_out_evidence_of_all_masks() -> None:
 
 
 def test_held_out_likelihood_of_raters() -> None:
-    method = method_of("pionono")
-    batch = masks()
+    method = make_sampling_method("pionono")
+    batch = draw_mask_batch()
     expected = 0.0
     for case, rater, told in masks_and_answers(batch):
         at, _ = latent_of("pionono", method, batch, case, rater)
@@ -447,13 +447,13 @@ def test_held_out_likelihood_of_raters() -> None:
 
 
 def test_what_the_truth_is_a_mean_of() -> None:
-    image = masks()["image"]
-    one = method_of("prob-unet")
+    image = draw_mask_batch()["image"]
+    one = make_sampling_method("prob-unet")
     prior = one.prior(image)
     draws = [log_p_of(one, image, prior.at(noise.expand(len(image), -1))) for noise in one.noise]
     assert np.allclose(numpy(one.truth(image)), np.mean(np.exp(draws), 0))
     assert len(draws) == 16
-    two = method_of("pionono")
+    two = make_sampling_method("pionono")
     two.labelled.copy_(torch.tensor([True, False, True]))
     own = [numpy(two.as_rater(image, rater)) for rater in range(R)]
     assert np.allclose(numpy(two.truth(image)), (own[0] + own[2]) / 2)
@@ -470,8 +470,8 @@ def test_what_the_truth_is_a_mean_of() -> None:
 
 @pytest.mark.parametrize("name", SAMPLERS)
 def test_one_look_says_all_of_it(name: str) -> None:
-    method = method_of(name)
-    image = masks()["image"]
+    method = make_sampling_method(name)
+    image = draw_mask_batch()["image"]
     asked = Asked(("b",) if name == "pionono" else (), samples=2, seed=3)
     latents = [noise.double() for noise in draw_latents(method, asked, ["x", "y", "z"])]
     looks = 0
@@ -513,7 +513,7 @@ def two_kinds(kind: str, cases: int, seed: int) -> Study:
     )
 
 
-def fitted(method: str, study: Study, **more: Any) -> raters.Model:
+def fit_method(method: str, study: Study, **more: Any) -> raters.Model:
     options = {"epochs": 30, "batch_size": 8, "width": 8, "depth": 2, "lr": 1e-2}
     options |= {"val_fraction": 0.0, "augment": "none", "progress": False}
     return raters.fit(study, method, **{**options, **more})
@@ -531,14 +531,14 @@ def mean_ged(model: raters.Model, test: Study) -> float:
 
 @functools.cache
 def ged_of_mean(kind: str) -> float:
-    return mean_ged(fitted("mean", two_kinds(kind, 24, 0)), two_kinds(kind, 6, 1))
+    return mean_ged(fit_method("mean", two_kinds(kind, 24, 0)), two_kinds(kind, 6, 1))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "kind"), list(product(SAMPLERS, ("size", "absent"))))
 def test_both_kinds_of_masks_are_drawn(name: str, kind: str) -> None:
     test = two_kinds(kind, 6, 1)
-    model = fitted(name, two_kinds(kind, 24, 0))
+    model = fit_method(name, two_kinds(kind, 24, 0))
     assert mean_ged(model, test) < ged_of_mean(kind) / 3
     small = []
     large = []
@@ -558,7 +558,7 @@ def test_both_kinds_of_masks_are_drawn(name: str, kind: str) -> None:
 
 def test_label_sampling_learns_the_share_of_raters() -> None:
     """It is the mean label in the end: half where half of the raters drew."""
-    model = fitted("label-sampling", two_kinds("size", 24, 0))
+    model = fit_method("label-sampling", two_kinds("size", 24, 0))
     for case in two_kinds("size", 4, 1):
         p = model.truth(case)[1]
         share = case.labels.mean(0)
@@ -592,7 +592,7 @@ def test_studies_that_do_not_fit() -> None:
     with pytest.raises(
         RatersError, match="found 1 rater with labels, expected at least 2: pionono learns"
     ):
-        fitted("pionono", alone)
+        fit_method("pionono", alone)
     table = Study.from_arrays(np.eye(4), np.array([[0, 1], [1, 1], [0, 0], [1, 0]]))
     for name in LATENT:
         with pytest.raises(RatersError, match=f"found class labels, expected masks: {name} takes"):
@@ -601,7 +601,9 @@ def test_studies_that_do_not_fit() -> None:
 
 @pytest.mark.parametrize("name", ["label-sampling", "multi-hypothesis", "prob-unet"])
 def test_one_rater_is_enough(name: str) -> None:
-    model = fitted(name, two_kinds("size", 4, 0).select(raters=["b"]), epochs=2, val_fraction=0.25)
+    model = fit_method(
+        name, two_kinds("size", 4, 0).select(raters=["b"]), epochs=2, val_fraction=0.25
+    )
     assert np.isfinite([row["held_out"] for row in model.history]).all()
 
 

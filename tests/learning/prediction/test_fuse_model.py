@@ -21,7 +21,7 @@ from raters.learning.prediction.fuse_model import ModelConsensus
 from raters.learning.prediction.predict import OVERLAP, gaussian_weights, starts_of
 from raters.learning.training.model import Model
 from raters.study.study import Study
-from tests.support.command_line import Run, draw_masks, images, pattern, run_alone
+from tests.support.command_line import Run, draw_masks, images_option, pattern, run_alone
 from tests.support.models import make_model
 
 FUSES = [name for name, entry in METHODS.items() if "fusion" in entry.answers]
@@ -29,7 +29,7 @@ CONFUSION = ["global-cm", "single-cm", "pixel-cm", "low-rank-cm", "oracle-cm"]
 RATERS = ("ann", "bob", "cy")
 
 
-def masks(space: tuple[int, ...] = (6, 5), raters_of: tuple[str, ...] = RATERS) -> Study:
+def draw_mask_study(space: tuple[int, ...] = (6, 5), raters_of: tuple[str, ...] = RATERS) -> Study:
     """Draw masks of classes 0 and 4 with missing pixels, and a pixel that nobody labelled."""
     rng = np.random.default_rng(0)
     labels = rng.integers(-1, 2, (2, len(raters_of), *space))
@@ -58,7 +58,7 @@ def posterior(model: Model, case: Any, names: tuple[str, ...]) -> NDArray[np.flo
 def test_image_and_labels_are_joined_as_the_model_says(name: str) -> None:
     """Raters are matched by name: here in another order, one of them absent."""
     model = make_model(name, raters=(*RATERS, "dan"))
-    study = masks(raters_of=("cy", "ann"))
+    study = draw_mask_study(raters_of=("cy", "ann"))
     consensus = raters.fuse(study, name, model=model)
     for case, fusion in consensus.iter_cases():
         expected = posterior(model, case, ("cy", "ann"))
@@ -81,7 +81,7 @@ def test_volumes_larger_than_the_patch_come_in_windows() -> None:
     """The posteriors of windows, each fused alone, are blended as the windows of `predict` are."""
     side = (8, 8, 8)
     model = make_model("global-cm", spatial_dims=3, raters=RATERS, patch_size=side)
-    study = masks((12, 9, 8))
+    study = draw_mask_study((12, 9, 8))
     found = raters.fuse(study, "global-cm", model=model)["0"].truth
     image = model.pixels(study["0"])
     labels = torch.from_numpy(study["0"].labels.astype(np.int64))
@@ -99,7 +99,7 @@ def test_volumes_larger_than_the_patch_come_in_windows() -> None:
     np.testing.assert_allclose(found, sums / total, rtol=1e-4)
 
 
-def table(tasks: int = 7, raters_of: tuple[str, ...] = RATERS) -> Study:
+def draw_table_study(tasks: int = 7, raters_of: tuple[str, ...] = RATERS) -> Study:
     """Make a table in which a rater answers a task twice."""
     rng = np.random.default_rng(1)
     labels = rng.integers(-1, 3, (tasks, len(raters_of)))
@@ -119,7 +119,7 @@ def test_answers_of_a_table(name: str) -> None:
         values=(0, 1, 2),
         raters=("zoe", *RATERS[::-1]),
     )
-    study = table()
+    study = draw_table_study()
     consensus = raters.fuse(study, model=model)
     for k, case in enumerate(study.iter_cases()):
         p = model.truth(case).astype(np.float64)
@@ -162,7 +162,7 @@ class TestCommand:
 
     def words(self, folder: Path, model: str = "run") -> list[object]:
         named = ["--values", "0=class 0,4=class 4"]
-        study = [pattern(folder), *images(folder), *named]
+        study = [pattern(folder), *images_option(folder), *named]
         return ["fuse", *study, "--model", folder / model, "-o", folder / "out"]
 
     def test_files_and_resuming(self, folder: Path, run_raters: Run) -> None:
@@ -259,4 +259,4 @@ def test_a_table_with_a_task_without_features(tmp_path: Path) -> None:
     with pytest.raises(RatersError, match="found a table, expected masks"):
         consensus.fuse_case(study[0])
     with pytest.raises(RatersError, match="found masks, expected a table"):
-        _ = raters.fuse(masks(), model=make_model("global-cm", raters=RATERS)).table  # type: ignore[attr-defined]
+        _ = raters.fuse(draw_mask_study(), model=make_model("global-cm", raters=RATERS)).table  # type: ignore[attr-defined]

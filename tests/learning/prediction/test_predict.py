@@ -36,7 +36,7 @@ from raters.learning.prediction.writing import Outputs
 from raters.study.study import Study
 from tests.support.command_line import Run
 from tests.support.makers import save
-from tests.support.models import RATERS, make_model, told_through
+from tests.support.models import RATERS, apply_matrix, make_model
 
 Array = NDArray[Any]
 RNG = np.random.default_rng(0)
@@ -133,7 +133,7 @@ class TestOneCase:
         found = predict_case(model, RNG.normal(size=(1, 9, 12)), Asked(RATERS, confusion=True))
         assert found.confusion is not None
         for k, rater in enumerate(RATERS):
-            expected = told_through(method, found.truth, found.confusion[k])
+            expected = apply_matrix(method, found.truth, found.confusion[k])
             assert np.allclose(found.as_rater(rater), expected, atol=1e-6)
         assert np.allclose(found.truth.sum(axis=0), 1, atol=1e-6)
 
@@ -241,7 +241,7 @@ def pictures(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def given(folder: Path, out: str = "out") -> list[Path | str]:
+def predict_words(folder: Path, out: str = "out") -> list[Path | str]:
     return [folder / "model", folder / "images", "-o", folder / out]
 
 
@@ -321,15 +321,15 @@ class TestFiles:
     def test_matrices_that_never_vary_are_one_table(self, pictures: Path, run_predict: Run) -> None:
         model = make_model("global-cm")
         model.save(pictures / "model")
-        assert run_predict(*given(pictures), "--confusion").code == 0
-        rows = table(pictures / "out" / "confusion.csv")
+        assert run_predict(*predict_words(pictures), "--confusion").code == 0
+        rows = read_table_rows(pictures / "out" / "confusion.csv")
         expected = model.confusion(np.zeros((1, 8, 8)))[..., 0, 0]
         found = np.array([float(row["p"]) for row in rows]).reshape(3, 2, 2)
         assert np.allclose(found, expected, atol=1e-6)
         assert [row["rater"] for row in rows[::4]] == list(RATERS)
 
     def test_finished_cases_are_skipped(self, pictures: Path, run_predict: Run) -> None:
-        arguments = [*given(pictures), "--probabilities", "--json"]
+        arguments = [*predict_words(pictures), "--probabilities", "--json"]
         assert json.loads(run_predict(*arguments).out)["written"] == 4
         before = {p: p.stat().st_mtime_ns for p in (pictures / "out").rglob("c*")}
         assert len(before) == 8
@@ -369,21 +369,22 @@ class TestFiles:
         assert (result.written, result.skipped) == (2, 2)
 
     def test_other_work_is_not_mixed_in(self, pictures: Path, run_predict: Run) -> None:
-        assert run_predict(*given(pictures)).code == 0
+        assert run_predict(*predict_words(pictures)).code == 0
         make_model("low-rank-cm", patch_size=(16, 16)).save(pictures / "model")
-        said = run_predict(*given(pictures))
+        said = run_predict(*predict_words(pictures))
         assert said.code == 2
         assert "holds other work" in said.err
-        assert run_predict(*given(pictures), "--overwrite").code == 0
+        assert run_predict(*predict_words(pictures), "--overwrite").code == 0
         (pictures / "mine").mkdir()
         (pictures / "mine" / "c0.png").touch()
         assert (
-            "found a folder with other files (c0.png)" in run_predict(*given(pictures, "mine")).err
+            "found a folder with other files (c0.png)"
+            in run_predict(*predict_words(pictures, "mine")).err
         )
 
     def test_evaluate_reads_them(self, pictures: Path, run_predict: Run) -> None:
         options = ["--probabilities", "--entropy", "--as-rater", "ann", "--confusion"]
-        assert run_predict(*given(pictures), *options).code == 0
+        assert run_predict(*predict_words(pictures), *options).code == 0
         for what in ("out", "out/as-ann"):
             pattern = f"{pictures}/{what}/{{case}}.png"  # a reference that is the prediction itself
             study = raters.read(pattern, truth=True, values="0=class 0,4=class 4")
@@ -405,7 +406,7 @@ class TestFiles:
             classes={0: "class 0", 4: "class 4"},
         ).write(pictures / "study")
         np.save(pictures / "images.npy", np.stack(images))
-        assert run_predict(*given(pictures)).code == 0
+        assert run_predict(*predict_words(pictures)).code == 0
         expected = [picture(pictures / "out" / f"c{k}.png") for k in range(4)]
         sources = [f"{pictures}/images/{{case}}.png", pictures / "list.csv", pictures / "study"]
         for number, source in enumerate([*sources, pictures / "images.npy"]):
@@ -428,7 +429,7 @@ def picture(path: Path) -> Array:
         return np.asarray(found)
 
 
-def table(path: Path) -> list[dict[str, str]]:
+def read_table_rows(path: Path) -> list[dict[str, str]]:
     with open(path, newline="") as file:
         return list(csv.DictReader(file))
 
@@ -459,7 +460,7 @@ class TestClasses:
             options = ["--as-rater", "bob", "--entropy", "--confusion"]
             said = run_predict(tmp_path / "model", tmp_path / name, "-o", out, *options)
             assert said.code == 0, said.err
-            rows = table(out / "predictions.csv")
+            rows = read_table_rows(out / "predictions.csv")
             assert [row["case"] for row in rows] == [f"{prefix}{k}" for k in range(300)]
             truth = np.array(
                 [[float(r[f"p_class {v}"]) for v in ("cat", "dog", "eel")] for r in rows]
@@ -468,7 +469,7 @@ class TestClasses:
             assert np.allclose(truth, expected, atol=1e-6)
             best = np.array(["cat", "dog", "eel"])[expected.argmax(axis=1)]
             assert [row["label"] for row in rows] == best.tolist()
-            told = table(out / "as-bob" / "predictions.csv")
+            told = read_table_rows(out / "as-bob" / "predictions.csv")
             assert float(told[7]["p_class dog"]) == pytest.approx(
                 model.as_rater(features[7], "bob")[1], abs=1e-6
             )
@@ -507,7 +508,7 @@ class TestBadInput:
             image[3, 4] = value
             np.save(pictures / "images" / f"{name}.npy", image)
         np.save(pictures / "images" / "e.npy", np.zeros((2, 3, 4, 5), "f"))
-        said = run_predict(*given(pictures))
+        said = run_predict(*predict_words(pictures))
         assert said.code == 2
         assert "2 cases predicted" in said.out
         assert "5 cases could not be predicted" in said.err
@@ -516,7 +517,7 @@ class TestBadInput:
         assert "found an image of 3x20x24, expected 1 channel followed by 2 spatial" in said.err
         assert said.err.count("NaN or infinite") == 2
         assert sorted(p.name for p in (pictures / "out").glob("*.png")) == ["c2.png", "c3.png"]
-        assert json.loads(run_predict(*given(pictures), "--json").out)["skipped"] == 2
+        assert json.loads(run_predict(*predict_words(pictures), "--json").out)["skipped"] == 2
 
     def test_colours_are_no_volume(self, brains: Path, tmp_path: Path, run_predict: Run) -> None:
         colour = RNG.integers(0, 255, (32, 32, 3), dtype=np.uint8)
@@ -539,14 +540,14 @@ class TestBadInput:
     def test_options(
         self, options: list[str], expected: str, pictures: Path, run_predict: Run
     ) -> None:
-        said = run_predict(*given(pictures), *options)
+        said = run_predict(*predict_words(pictures), *options)
         assert said.code == 2
         assert expected in said.err
         assert not (pictures / "out").exists()
 
     def test_separate_has_no_matrices(self, pictures: Path, run_predict: Run) -> None:
         make_model("separate").save(pictures / "model")
-        said = run_predict(*given(pictures), "--confusion")
+        said = run_predict(*predict_words(pictures), "--confusion")
         assert said.code == 2
         assert (
             "separate can answer as_rater, truth; methods that can answer confusion: vote"

@@ -212,7 +212,7 @@ def test_the_truth_of_a_weighting() -> None:
     ],
 )
 def test_weights_that_are_none(given: str, words: str, pictures: Path, run_predict: Run) -> None:
-    said = run_predict(*given_of(pictures), "--weights", given)
+    said = run_predict(*predict_words(pictures), "--weights", given)
     assert (said.code, said.err.count("Traceback")) == (2, 0)
     assert words in " ".join(said.err.split())
     assert not (pictures / "out").exists()
@@ -226,7 +226,7 @@ def pictures(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def given_of(folder: Path) -> list[Path | str]:
+def predict_words(folder: Path) -> list[Path | str]:
     return [folder / "model", folder / "images", "-o", folder / "out"]
 
 
@@ -236,7 +236,7 @@ class TestFiles:
     def test_pictures(self, pictures: Path, run_predict: Run) -> None:
         out = pictures / "out"
         options = ["--samples", "2", "--seed", "3", "--probabilities"]
-        assert run_predict(*given_of(pictures), *options).code == 0
+        assert run_predict(*predict_words(pictures), *options).code == 0
         model = raters.load(pictures / "model")
         study = open_images(str(pictures / "images"), model.config)
         for case in study:
@@ -245,26 +245,31 @@ class TestFiles:
                 labels = raters.read(f"{out}/sample-{k}/{{case}}.png", truth=True)[case.id]
                 assert labels.reference is not None
                 assert np.array_equal(labels.reference, soft.argmax(0))
-        said = json.loads(run_predict(*given_of(pictures), *options, "--json").out)
+        said = json.loads(run_predict(*predict_words(pictures), *options, "--json").out)
         assert (said["written"], said["skipped"]) == (0, 3)
         before = (out / "sample-1/c2.png").read_bytes()
         more = ["--samples", "3", "--seed", "3", "--json"]
-        assert json.loads(run_predict(*given_of(pictures), *more).out)["written"] == 3
+        assert json.loads(run_predict(*predict_words(pictures), *more).out)["written"] == 3
         assert (out / "sample-1/c2.png").read_bytes() == before
         assert len(list((out / "sample-2").glob("*.png"))) == 3
-        assert json.loads(run_predict(*given_of(pictures), "--json").out)["skipped"] == 3
-        assert json.loads(run_predict(*given_of(pictures), *options, "--json").out)["skipped"] == 3
+        assert json.loads(run_predict(*predict_words(pictures), "--json").out)["skipped"] == 3
+        assert (
+            json.loads(run_predict(*predict_words(pictures), *options, "--json").out)["skipped"]
+            == 3
+        )
 
     def test_another_seed_or_weighting_is_refused(self, pictures: Path, run_predict: Run) -> None:
-        assert run_predict(*given_of(pictures), "--samples", "3").code == 0
-        said = run_predict(*given_of(pictures), "--samples", "1", "--seed", "1")
+        assert run_predict(*predict_words(pictures), "--samples", "3").code == 0
+        said = run_predict(*predict_words(pictures), "--samples", "1", "--seed", "1")
         assert said.code == 2
         assert "holds samples of seed 0, expected 1" in said.err
-        said = run_predict(*given_of(pictures), "--weights", "ann=1")
+        said = run_predict(*predict_words(pictures), "--weights", "ann=1")
         assert said.code == 2
         assert "holds other work (rater_weights null there" in said.err
         assert (
-            run_predict(*given_of(pictures), "--samples", "1", "--seed", "1", "--overwrite").code
+            run_predict(
+                *predict_words(pictures), "--samples", "1", "--seed", "1", "--overwrite"
+            ).code
             == 0
         )
         left = {p.name for p in (pictures / "out").iterdir()}
@@ -274,7 +279,9 @@ class TestFiles:
         affine = np.array([[0, -1.5, 0, 3], [0.5, 0, 0, -7], [0, 0, 2, 1], [0, 0, 0, 1]])
         save(tmp_path / "images" / "v.nii.gz", RNG.normal(size=(9, 12, 7)).astype("f"), affine)
         sampler(spatial_dims=3, patch_size=(8, 8, 8), values=(0, 4)).save(tmp_path / "model")
-        assert run_predict(*given_of(tmp_path), "--samples", "2", "--weights", "bob=1").code == 0
+        assert (
+            run_predict(*predict_words(tmp_path), "--samples", "2", "--weights", "bob=1").code == 0
+        )
         model = raters.load(tmp_path / "model")
         (case,) = open_images(str(tmp_path / "images"), model.config)
         found = predict_case(model, case, Asked(samples=2, weights=(0.0, 1.0, 0.0)))
@@ -306,7 +313,7 @@ class TestFiles:
             assert len(list(csv.DictReader(file))) == 40
 
     def test_evaluate_reads_the_folder(self, pictures: Path, run_predict: Run) -> None:
-        assert run_predict(*given_of(pictures), "--samples", "2").code == 0
+        assert run_predict(*predict_words(pictures), "--samples", "2").code == 0
         study = raters.read(f"{pictures}/out/{{case}}.png", truth=True, values="0=a,4=b")
         scores = raters.evaluate(pictures / "out", study, surfaces=False)
         assert (scores.summary[0]["dice"], scores.summary[0]["cases"]) == (1, 3)
@@ -338,7 +345,7 @@ def test_what_a_method_cannot_answer_is_said(
     method: str, option: list[str], words: str, pictures: Path, run_predict: Run
 ) -> None:
     make_model(method, raters=NAMES).save(pictures / "model")
-    said = run_predict(*given_of(pictures), *option)
+    said = run_predict(*predict_words(pictures), *option)
     assert (said.code, said.err.count("Traceback")) == (2, 0)
     assert words in said.err.replace("\n", " ")
     assert not (pictures / "out").exists()

@@ -61,7 +61,7 @@ def some_labels(*shape: int, classes: int = 3, missing: float = 0.3, seed: int =
     return labels.masked_fill(torch.rand(shape, generator=random) < missing, MISSING)
 
 
-def draw(matrices: Tensor, truth: Tensor, seed: int = 2) -> Tensor:
+def draw_from_matrices(matrices: Tensor, truth: Tensor, seed: int = 2) -> Tensor:
     """Draw labels `(n, raters)` of matrices `(raters, L, L)` or `(n, raters, L, L)`."""
     n = len(truth)
     raters = matrices.shape[-3]
@@ -83,7 +83,7 @@ def frequencies(labels: Tensor, truth: Tensor, classes: int) -> Tensor:
     return counts / counts.sum(2, keepdim=True)
 
 
-def fit(
+def fit_to_optimum(
     model: RaterModel, log_truth: Tensor, labels: Tensor, features: Tensor, form: Form
 ) -> Confusion:
     """Fit a model to its optimum, with the truth as it is."""
@@ -426,10 +426,10 @@ def test_global_matrices_are_found_without_the_truth() -> None:
     log_truth = (4 * normal(n, classes, seed=11)).log_softmax(1)
     truth = torch.multinomial(log_truth.exp(), 1, generator=generator(12))[:, 0]
     known = raters_of(3, classes)
-    labels = draw(known, truth)
+    labels = draw_from_matrices(known, truth)
     model = GlobalRaters(3, classes).double()
     start = model(log_truth, torch.arange(n)).matrix()[0].detach()
-    found = fit(model, log_truth, labels, log_truth, "joint").matrix()[0].detach()
+    found = fit_to_optimum(model, log_truth, labels, log_truth, "joint").matrix()[0].detach()
     number = torch.bincount(truth).view(1, -1, 1)
     error = (known * (1 - known) / number).sqrt()  # of counting, had the truth been known
     assert ((found - known).abs() < 4.5 * error).all()
@@ -444,10 +444,10 @@ def test_matrices_are_frequencies_where_the_truth_is_known(shared: bool) -> None
     classes = 3
     n = 600
     truth = torch.arange(n) % classes
-    labels = draw(raters_of(2, classes), truth)
+    labels = draw_from_matrices(raters_of(2, classes), truth)
     log_truth = nn.functional.one_hot(truth, classes).double().log()
     model = GlobalRaters(1 if shared else 2, classes).double()
-    found = fit(model, log_truth, labels, log_truth, "marginal").matrix()[0].detach()
+    found = fit_to_optimum(model, log_truth, labels, log_truth, "marginal").matrix()[0].detach()
     expected = frequencies(labels, truth, classes)
     expected = expected.mean(0, keepdim=True) if shared else expected
     torch.testing.assert_close(found, expected, atol=1e-4, rtol=0)
@@ -461,12 +461,12 @@ def test_pixel_wise_matrices_are_found_where_the_truth_is_known() -> None:
     truth = torch.arange(pixels) % 2
     feature = (torch.arange(pixels) // 2) % 2
     known = torch.stack([raters_of(2, classes, 0.9), raters_of(2, classes, 0.2, seed=5)])
-    labels = draw(known[feature], truth)
+    labels = draw_from_matrices(known[feature], truth)
     log_truth = nn.functional.one_hot(truth, classes).double().log().T.view(1, classes, 50, 60)
     images = labels.T.reshape(1, 2, 50, 60)
     features = feature.double().view(1, 1, 50, 60)
     model = PixelRaters(2, classes, features=1, spatial_dims=2).double()
-    found = fit(model, log_truth, images, features, "marginal").matrix().detach()
+    found = fit_to_optimum(model, log_truth, images, features, "marginal").matrix().detach()
     by_pixel = found.flatten(4)[0].movedim(-1, 0)
     for value in (0, 1):
         here = feature == value

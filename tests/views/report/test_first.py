@@ -31,7 +31,9 @@ EVIL = '"><img src=x onerror=alert(1)>'
 Masks = NDArray[np.int16]
 
 
-def drawn(cases: int = 8, names: tuple[str, ...] = ("ann", "bob", "far"), **about: str) -> Study:
+def draw_shifted_squares(
+    cases: int = 8, names: tuple[str, ...] = ("ann", "bob", "far"), **about: str
+) -> Study:
     """Squares; the last rater draws one that is shifted more from case to case."""
     labels = np.zeros((cases, len(names), 32, 32), np.int16)
     for k in range(cases):
@@ -57,7 +59,7 @@ def table_of(made: Report, name: str) -> TableBlock:
     return found
 
 
-def answers(folder: Path) -> Path:
+def write_answers_with_a_tie(folder: Path) -> Path:
     """Write a table: ann and bob agree, cy says otherwise in the first tasks; one tie of two."""
     lines = ["task,worker,label"]
     for t in range(20):
@@ -73,7 +75,7 @@ def answers(folder: Path) -> Path:
 
 
 def test_the_headline_is_the_mean_dice_with_its_interval() -> None:
-    study = drawn()
+    study = draw_shifted_squares()
     number = first_of(make_report(study, cases_shown=0)).numbers[0]
     overall = raters.agree(study).overall[-1]["dice"]
     assert number.value == pytest.approx(overall)
@@ -83,12 +85,12 @@ def test_the_headline_is_the_mean_dice_with_its_interval() -> None:
 
 
 def test_few_groups_have_no_interval_and_it_is_said() -> None:
-    number = first_of(make_report(drawn(3), cases_shown=0)).numbers[0]
+    number = first_of(make_report(draw_shifted_squares(3), cases_shown=0)).numbers[0]
     assert number.low is None and "no interval" in number.about
 
 
 def test_the_matrix_holds_every_pair_and_the_worst_rater_is_first() -> None:
-    study = drawn()
+    study = draw_shifted_squares()
     matrix = first_of(make_report(study, cases_shown=0)).matrix
     assert matrix is not None and matrix.rows[0] == "far"
     for pair in raters.agree(study).pairs:
@@ -98,7 +100,7 @@ def test_the_matrix_holds_every_pair_and_the_worst_rater_is_first() -> None:
 
 
 def test_the_six_most_disputed_cases_are_shown_with_an_outline_of_everyone() -> None:
-    study = drawn()
+    study = draw_shifted_squares()
     cards = first_of(make_report(study, cases_shown=0)).cards
     assert [card.case for card in cards] == [r["case"] for r in raters.agree(study).cases][:6]
     colours = raters.views.plots.rater_colours(study.raters)
@@ -108,7 +110,7 @@ def test_the_six_most_disputed_cases_are_shown_with_an_outline_of_everyone() -> 
 
 
 def test_a_fusion_has_the_consensus_among_the_raters(tmp_path: Path) -> None:
-    study = drawn()
+    study = draw_shifted_squares()
     write_consensus(raters.fuse(study, "vote"), tmp_path / "fused")
     first = first_of(make_report(tmp_path / "fused", study, cases_shown=0))
     assert first.matrix is not None
@@ -123,7 +125,7 @@ def test_a_fusion_has_the_consensus_among_the_raters(tmp_path: Path) -> None:
 
 
 def test_three_actions_name_the_cases_and_the_rater() -> None:
-    actions = first_of(make_report(drawn(), cases_shown=0)).actions
+    actions = first_of(make_report(draw_shifted_squares(), cases_shown=0)).actions
     assert len(actions) == 3
     assert plain(actions[0]).startswith("Look at c7 (Dice 0.")
     assert "with far, who stands apart" in plain(actions[1])
@@ -131,7 +133,7 @@ def test_three_actions_name_the_cases_and_the_rater() -> None:
 
 
 def test_anonymous_raters_have_no_matrix_of_names() -> None:
-    study = drawn(names=("reader0", "reader1", "reader2"), raters="anonymous")
+    study = draw_shifted_squares(names=("reader0", "reader1", "reader2"), raters="anonymous")
     first = first_of(make_report(study))
     assert first.matrix is not None and "reader0" not in first.matrix.rows
     assert sum(row[0] or 0 for row in first.matrix.values) == pytest.approx(1)
@@ -153,11 +155,11 @@ def test_cards_say_that_there_is_no_white_outline(tmp_path: Path) -> None:
 
 
 def test_nobody_is_weighed_where_raters_are_anonymous(tmp_path: Path) -> None:
-    study = drawn(2, raters="anonymous")
+    study = draw_shifted_squares(2, raters="anonymous")
     write_consensus(raters.fuse(study, "vote"), tmp_path / "fused")
     fused = first_of(make_report(tmp_path / "fused", study, cases_shown=0))
     assert "pixel-cm --shared" in fused.actions[2] and "whom to trust" not in fused.actions[2]
-    table = raters.read(answers(tmp_path), anonymous=True)
+    table = raters.read(write_answers_with_a_tie(tmp_path), anonymous=True)
     assert "fuse STUDY -m vote" in first_of(make_report(table)).actions[2]
     assert "-m single-cm" in say("act_labels", undecided=0, bare=0, anonymous=True)
     two = {"minority": None, "low": None, "two": True}
@@ -229,7 +231,7 @@ def test_pairs_of_tasks_against_readings_counted_one_by_one(tmp_path: Path) -> N
 
 
 def test_tasks_say_who_said_what_and_a_tie_is_a_tie(tmp_path: Path) -> None:
-    made = make_report(answers(tmp_path))
+    made = make_report(write_answers_with_a_tie(tmp_path))
     table = table_of(made, "tasks")
     assert table.shown is not None
     rows = {row["task"]: row for row in table.shown}
@@ -244,12 +246,12 @@ def test_tasks_say_who_said_what_and_a_tie_is_a_tie(tmp_path: Path) -> None:
     assert isinstance(pairs, dict) and pairs["cases"] == "tasks"
     equal = first_of(made).numbers[0].value
     assert equal == pytest.approx(
-        raters.agree(raters.read(answers(tmp_path))).overall[-1]["agreement"]
+        raters.agree(raters.read(write_answers_with_a_tie(tmp_path))).overall[-1]["agreement"]
     )
 
 
 def test_fused_tasks_are_sorted_by_the_posterior(tmp_path: Path) -> None:
-    study = raters.read(answers(tmp_path))
+    study = raters.read(write_answers_with_a_tie(tmp_path))
     consensus = raters.fuse(study, "dawid-skene")
     write_consensus(consensus, tmp_path / "fused")
     made = make_report(tmp_path / "fused", study)
@@ -327,12 +329,12 @@ def test_names_in_sentences_are_links_and_only_text() -> None:
 
 def test_sentences_run_on_without_gaps(tmp_path: Path) -> None:
     """No link became text on its way, no two sentences touch, no filter left a None."""
-    study = drawn()
+    study = draw_shifted_squares()
     write_consensus(raters.fuse(study, "staple"), tmp_path / "fused")
     for made in (
         make_report(study, cases_shown=1),
         make_report(tmp_path / "fused", study, cases_shown=1),
-        make_report(answers(tmp_path)),
+        make_report(write_answers_with_a_tie(tmp_path)),
     ):
         page = render(made)
         assert "&lt;a href" not in page
@@ -342,7 +344,7 @@ def test_sentences_run_on_without_gaps(tmp_path: Path) -> None:
 
 
 def test_a_minority_is_named_once() -> None:
-    study = drawn(1)
+    study = draw_shifted_squares(1)
     drew = np.array([[[1, 1], [1, 0], [1, 0]]], bool)
     few = minorities(drew, np.ones((1, 3), bool), np.array([[9, 5]]))
     facts = minority_facts(few, study, study.cases, "pixels")
@@ -352,7 +354,7 @@ def test_a_minority_is_named_once() -> None:
 
 def test_a_class_that_nobody_drew_is_said() -> None:
     """Matrices may put a class into the consensus of a case that no rater drew there."""
-    study = drawn(3)
+    study = draw_shifted_squares(3)
     drew = np.array([[[1, 1], [1, 0]], [[1, 0], [1, 0]], [[1, 1], [1, 1]]], bool)[:, [0, 0, 1]]
     few = minorities(drew, np.ones((3, 3), bool), np.array([[9, 2], [9, 5], [9, 7]]))
     assert [few[0][k] for k in ("cases", "nobody", "of", "who")] == [[1], 1, 3, []]
@@ -431,7 +433,7 @@ def test_raters_in_who_said_what_open(tmp_path: Path) -> None:
 
 @pytest.mark.browser
 def test_links_open_rows_and_nothing_is_cut_off(tmp_path: Path) -> None:
-    page = render(make_report(drawn(9, ("ann", EVIL, "far")), cases_shown=2))
+    page = render(make_report(draw_shifted_squares(9, ("ann", EVIL, "far")), cases_shown=2))
     script = """
       const go = async (hash) => {
         location.hash = hash;

@@ -31,7 +31,9 @@ def words_of(report: Report) -> str:
     return "\n".join(map(plain, texts))
 
 
-def probabilities(sure: np.ndarray[Any, Any], right: np.ndarray[Any, Any], seed: int = 0) -> str:
+def calibration_words(
+    sure: np.ndarray[Any, Any], right: np.ndarray[Any, Any], seed: int = 0
+) -> str:
     """Return what is said where `sure` are the model's, and `right` the true probabilities."""
     truth = (np.random.default_rng(seed).random(len(sure)) >= right).astype(int)
     study = Study.from_arrays(labels=truth[:, None], reference=truth, raters=["ann"])
@@ -45,10 +47,10 @@ SPREAD = np.linspace(0.52, 0.98, 150)
 
 @pytest.mark.slow
 def test_an_error_that_chance_makes_is_no_alarm() -> None:
-    text = probabilities(SPREAD, SPREAD)
+    text = calibration_words(SPREAD, SPREAD)
     assert "no larger than 150 labels give by chance" in text or "The error is small" in text
     assert "too sure" not in text and "Do not read" not in text
-    many = [probabilities(SPREAD, SPREAD, seed) for seed in range(20)]
+    many = [calibration_words(SPREAD, SPREAD, seed) for seed in range(20)]
     assert sum("by chance" in text or "is small" in text for text in many) >= 17  # 95 % of them
     assert sum("by chance" in text for text in many) > 10  # 15 bins of 10: mostly above 0.05
 
@@ -56,14 +58,14 @@ def test_an_error_that_chance_makes_is_no_alarm() -> None:
 def test_too_sure_and_too_unsure_are_said_where_it_is_clear() -> None:
     sure = np.full(150, 0.95)
     half = np.full(150, 0.7)
-    assert "too sure (ECE" in probabilities(sure, half)
-    assert "too unsure (ECE" in probabilities(half, sure)
+    assert "too sure (ECE" in calibration_words(sure, half)
+    assert "too unsure (ECE" in calibration_words(half, sure)
 
 
 def test_right_on_average_but_not_at_each_level() -> None:
     sure = np.repeat([0.95, 0.65], 400)
     right = np.repeat([0.65, 0.95], 400)
-    text = probabilities(sure, right)
+    text = calibration_words(sure, right)
     assert "right on average (mean confidence 0.80, right" in text and "not at each level" in text
     assert "too" not in text
 

@@ -27,25 +27,25 @@ from raters.study.places import remember_study, remembered_options
 from raters.study.study import Study
 from raters.views.report.blocks import Report, TableBlock, TextBlock, ViewerBlock, all_blocks
 from raters.views.texts.say import plain, say
-from tests.support.viewer_labels import said_by
+from tests.support.viewer_labels import labels_by_layer
 
 pytestmark = pytest.mark.usefixtures("small_figures")
 SIDE = 48
 EVIL = "<script>alert(1)</script>"
 
 
-def disc(y: float, x: float, radius: float) -> np.ndarray:
+def draw_disc(y: float, x: float, radius: float) -> np.ndarray:
     rows, columns = np.mgrid[:SIDE, :SIDE]
     return (np.hypot(rows - y, columns - x) < radius).astype(np.int16)
 
 
-def drawn_study(names: dict[str, float], cases: int = 6, images: bool = True) -> Study:
+def draw_disc_study(names: dict[str, float], cases: int = 6, images: bool = True) -> Study:
     """Draw discs of one centre; each rater draws a radius of their own."""
     rng = np.random.default_rng(3)
     labels = []
     for k in range(cases):
         y, x = rng.uniform(20, 28, 2)
-        labels.append([disc(y, x, 8 + 0.5 * k + more) for more in names.values()])
+        labels.append([draw_disc(y, x, 8 + 0.5 * k + more) for more in names.values()])
     pictures = rng.integers(0, 255, (cases, 1, SIDE, SIDE)).astype(np.uint8) if images else None
     return Study.from_arrays(
         images=pictures,
@@ -59,9 +59,9 @@ def drawn_study(names: dict[str, float], cases: int = 6, images: bool = True) ->
 RATERS = {"ann": 0.0, "bob": 0.2, "cy": -0.2, "over": 3.0, "under": -3.0}
 
 
-def files_study(folder: Path, cases: int = 3) -> str:
+def write_files_study(folder: Path, cases: int = 3) -> str:
     """Write masks and images as files; give the pattern."""
-    study = drawn_study(RATERS, cases)
+    study = draw_disc_study(RATERS, cases)
     for case in study.iter_cases():
         for rater, mask in zip(study.raters, case.labels, strict=True):
             path = folder / "masks" / rater / f"{case.id}.png"
@@ -99,7 +99,7 @@ def words_of(made: Report) -> str:
 
 
 def test_kinds_of_paths(tmp_path: Path) -> None:
-    study = drawn_study(RATERS, 2)
+    study = draw_disc_study(RATERS, 2)
     study.write(tmp_path / "study")
     write_consensus(raters.fuse(study, "vote"), tmp_path / "fused")
     (tmp_path / "run").mkdir()
@@ -112,7 +112,7 @@ def test_kinds_of_paths(tmp_path: Path) -> None:
 
 
 def test_a_remembered_study_does_not_make_a_folder_a_study(tmp_path: Path) -> None:
-    study = drawn_study(RATERS, 2)
+    study = draw_disc_study(RATERS, 2)
     write_consensus(raters.fuse(study, "vote"), tmp_path / "fused")
     remember_study(tmp_path / "fused", {"source": "masks/{rater}/{case}.png"})
     assert kind_of(tmp_path / "fused") == "fusion"
@@ -131,14 +131,14 @@ def test_foreign_folder_is_refused(
 
 def test_against_is_for_runs(tmp_path: Path) -> None:
     with pytest.raises(RatersError, match="expected a run"):
-        make_report(drawn_study(RATERS, 1), against=[tmp_path])
+        make_report(draw_disc_study(RATERS, 1), against=[tmp_path])
 
 
 # Numbers.
 
 
 def test_tables_of_a_study_equal_agree() -> None:
-    study = drawn_study(RATERS)
+    study = draw_disc_study(RATERS)
     agreement = raters.agree(study)
     made = make_report(study, cases_shown=1)
     assert table(made, "pairs").rows == agreement.pairs
@@ -154,7 +154,7 @@ def test_tables_of_a_study_equal_agree() -> None:
 
 
 def test_performance_equals_consensus(tmp_path: Path) -> None:
-    study = drawn_study(RATERS)
+    study = draw_disc_study(RATERS)
     consensus = raters.fuse(study, "staple")
     write_consensus(consensus, tmp_path / "fused")
     made = make_report(tmp_path / "fused", study)
@@ -196,8 +196,8 @@ def test_border_counts_equal_those_of_the_whole_picture(number: int | None) -> N
 
 
 def test_left_out_finds_the_one_that_decides() -> None:
-    a = disc(24, 24, 10)
-    b = disc(24, 24, 6)
+    a = draw_disc(24, 24, 10)
+    b = draw_disc(24, 24, 6)
     labels = np.array([a, a, a, b, b])  # 3 to 2: without one of the three it is a tie, so b
     dice, change = left_out_scores(labels, 2, vote)
     both = 2 * b.sum() / (a.sum() + b.sum())
@@ -214,7 +214,7 @@ def test_samples_are_spread_and_bounded() -> None:
 
 
 def test_compare_counts_all_cases() -> None:
-    study = drawn_study(RATERS, 3)
+    study = draw_disc_study(RATERS, 3)
     consensus = raters.fuse(study, "vote")
     found = compare(
         study, study.cases, lambda case: consensus.fuse_case(case).labels, vote, {"lesion": 1}
@@ -228,7 +228,7 @@ def test_compare_counts_all_cases() -> None:
 
 
 def test_sentences_name_who_draws_more_and_less() -> None:
-    made = make_report(drawn_study(RATERS), cases_shown=1)
+    made = make_report(draw_disc_study(RATERS), cases_shown=1)
     assert isinstance(made.sections[0].blocks[0], TextBlock)
     text = plain(made.sections[0].blocks[0].text)
     assert "over draws" in text
@@ -252,12 +252,12 @@ def test_who_differs_is_named_and_not_those_who_agree(alike: int, grown: float) 
 
 
 def test_nobody_is_named_where_all_draw_the_same() -> None:
-    made = make_report(drawn_study({"ann": 0.0, "bob": 0.0, "cy": 0.0}), cases_shown=1)
+    made = make_report(draw_disc_study({"ann": 0.0, "bob": 0.0, "cy": 0.0}), cases_shown=1)
     assert "no rater draws 10 % more or less" in words_of(made)
 
 
 def test_the_typical_ratio_is_that_of_volumes() -> None:
-    study = drawn_study({"ann": 0.0, "bob": 0.0, "half": -2.5}, cases=1)
+    study = draw_disc_study({"ann": 0.0, "bob": 0.0, "half": -2.5}, cases=1)
     sizes = study[0].labels.sum(axis=(1, 2))
     made = make_report(study, cases_shown=0)
     ratio = {row["rater"]: row["typical_ratio"] for row in table(made, "raters").rows}
@@ -266,7 +266,7 @@ def test_the_typical_ratio_is_that_of_volumes() -> None:
 
 @pytest.mark.slow
 def test_fusion_says_who_errs_and_where(tmp_path: Path) -> None:
-    study = drawn_study(RATERS)
+    study = draw_disc_study(RATERS)
     write_consensus(raters.fuse(study, "vote"), tmp_path / "fused")
     made = make_report(tmp_path / "fused", study, cases_shown=1)
     text = words_of(made)
@@ -277,8 +277,8 @@ def test_fusion_says_who_errs_and_where(tmp_path: Path) -> None:
 
 
 def test_error_shares_and_border_of_known_drawings() -> None:
-    truth = disc(24, 24, 10)
-    labels = np.array([truth, disc(24, 24, 13), disc(24, 24, 7)])
+    truth = draw_disc(24, 24, 10)
+    labels = np.array([truth, draw_disc(24, 24, 13), draw_disc(24, 24, 7)])
     counts = np.array(
         [[[[np.sum((truth == t) & (own == o)) for o in (0, 1)] for t in (0, 1)] for own in labels]]
     )
@@ -296,19 +296,19 @@ def test_error_shares_and_border_of_known_drawings() -> None:
 
 
 def test_a_rater_who_is_called_consensus_keeps_the_own_outline(tmp_path: Path) -> None:
-    study = drawn_study({"ann": 0.0, "consensus": 3.0, "reference": -3.0}, cases=1)
+    study = draw_disc_study({"ann": 0.0, "consensus": 3.0, "reference": -3.0}, cases=1)
     write_consensus(raters.fuse(study, "vote"), tmp_path / "fused")
     made = make_report(tmp_path / "fused", study)
     blocks = [block for part in made.sections for block in part.blocks]
     (viewer,) = [block for block in blocks if isinstance(block, ViewerBlock)]
-    drawn = said_by(viewer.cases[0])
+    drawn = labels_by_layer(viewer.cases[0])
     assert (drawn["consensus (not the rater)"] == drawn["ann"]).all()
     assert (drawn["consensus"] != drawn["ann"]).any()
     assert len({layer.name for layer in viewer.layers}) == len(viewer.layers)
 
 
 def test_matrices_of_some_raters_are_theirs(tmp_path: Path) -> None:
-    study = drawn_study(RATERS)
+    study = draw_disc_study(RATERS)
     consensus = raters.fuse(study, "staple", pool=True)
     write_consensus(consensus, tmp_path / "fused")
     files = read_fusion(tmp_path / "fused")
@@ -344,7 +344,7 @@ def test_left_out_sentence_names_both_ends() -> None:
 
 
 def test_of_two_raters_one_draws_more_than_the_other() -> None:
-    made = make_report(drawn_study({"ann": 0.0, "wide": 3.0}), cases_shown=0)
+    made = make_report(draw_disc_study({"ann": 0.0, "wide": 3.0}), cases_shown=0)
     text = words_of(made)
     assert "wide draws" in text
     assert re.search(r"compared with ann, wide draws \d+ % more\.", text)
@@ -358,7 +358,7 @@ def test_of_two_raters_one_draws_more_than_the_other() -> None:
 
 
 def test_files_are_written(tmp_path: Path) -> None:
-    page = report(drawn_study(RATERS), tmp_path / "out", cases_shown=2)
+    page = report(draw_disc_study(RATERS), tmp_path / "out", cases_shown=2)
     assert page == tmp_path / "out" / "report.html"
     assert page.stat().st_size < 1_500_000
     for name in ("agreement", "volumes", "difficulty"):
@@ -369,14 +369,14 @@ def test_files_are_written(tmp_path: Path) -> None:
         rows = list(csv.DictReader(file))
     assert len(rows) == 10
     assert float(rows[0]["dice"]) == pytest.approx(
-        raters.agree(drawn_study(RATERS)).pairs[0]["dice"]
+        raters.agree(draw_disc_study(RATERS)).pairs[0]["dice"]
     )
 
 
 @pytest.mark.slow
 def test_names_are_only_text(tmp_path: Path) -> None:
     names = {"ann": 0.0, EVIL: 3.0, "\"&amp;'": -3.0}
-    study = drawn_study(names, 2)
+    study = draw_disc_study(names, 2)
     write_consensus(raters.fuse(study, "vote"), tmp_path / "fused")
     for source, more in ((study, None), (tmp_path / "fused", study)):
         text = report(source, tmp_path / "out", more).read_text("utf-8")
@@ -386,23 +386,25 @@ def test_names_are_only_text(tmp_path: Path) -> None:
 
 
 def test_without_images_labels_are_shown() -> None:
-    study = drawn_study(RATERS, 2, images=False)
+    study = draw_disc_study(RATERS, 2, images=False)
     (viewer,) = [b for b in all_blocks(make_report(study)) if isinstance(b, ViewerBlock)]
     case = viewer.cases[0]
     assert not case.pictures
-    assert (said_by(case)["under"][0] == study[case.id].labels[study.raters.index("under")]).all()
+    assert (
+        labels_by_layer(case)["under"][0] == study[case.id].labels[study.raters.index("under")]
+    ).all()
 
 
 def test_one_rater_is_said(tmp_path: Path) -> None:
-    made = make_report(drawn_study({"ann": 0.0}, 2))
+    made = make_report(draw_disc_study({"ann": 0.0}, 2))
     assert "expected at least two to compare" in words_of(made)
-    assert report(drawn_study({"ann": 0.0}, 2), tmp_path).exists()
+    assert report(draw_disc_study({"ann": 0.0}, 2), tmp_path).exists()
 
 
 # Tables of class labels.
 
 
-def answers(folder: Path) -> Path:
+def write_answers_with_a_bot(folder: Path) -> Path:
     """Six raters of whom 'bot' says the wrong class, 40 tasks."""
     rng = np.random.default_rng(0)
     lines = ["task,worker,label"]
@@ -417,7 +419,7 @@ def answers(folder: Path) -> Path:
 
 
 def test_class_table(tmp_path: Path) -> None:
-    path = answers(tmp_path)
+    path = write_answers_with_a_bot(tmp_path)
     made = make_report(path)
     assert (
         "labels of bot equal the vote of the others on only 0 % of 40 (the median rater: 100 %)"
@@ -433,7 +435,7 @@ def test_class_table(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("method", ["dawid-skene", "vote"])
 def test_fused_class_table(tmp_path: Path, method: str) -> None:
-    study = raters.read(answers(tmp_path))
+    study = raters.read(write_answers_with_a_bot(tmp_path))
     consensus = raters.fuse(study, method)
     write_consensus(consensus, tmp_path / "fused")
     made = make_report(tmp_path / "fused", study)
@@ -451,7 +453,7 @@ def test_fused_class_table(tmp_path: Path, method: str) -> None:
 
 
 def test_fuse_remembers_its_study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    pattern = files_study(tmp_path / "data")
+    pattern = write_files_study(tmp_path / "data")
     images = str(tmp_path / "data/images/{case}.png")
     fused = tmp_path / "results" / "fused"
     monkeypatch.chdir(tmp_path)
@@ -485,7 +487,7 @@ def test_fuse_remembers_its_study(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 def test_report_of_a_pattern(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    pattern = files_study(tmp_path / "data")
+    pattern = write_files_study(tmp_path / "data")
     words = ["report", pattern, "--images", str(tmp_path / "data/images/{case}.png")]
     assert command(monkeypatch, *words, "--raters", "ann,bob", "-o", str(tmp_path / "out")) == 0
     assert "the report: " in capsys.readouterr().out
@@ -498,7 +500,7 @@ def test_without_a_study_the_folder_is_shown(
 ) -> None:
     fused = tmp_path / "fused"
     out = tmp_path / "out"
-    write_consensus(raters.fuse(drawn_study(RATERS, 2), "staple"), fused)
+    write_consensus(raters.fuse(draw_disc_study(RATERS, 2), "staple"), fused)
     assert command(monkeypatch, "report", str(fused), "-o", str(out)) == 0
     assert f"found no study of {fused}, expected --study" in capsys.readouterr().err
     assert "Found no study of" in (out / "report.html").read_text("utf-8")
@@ -509,7 +511,7 @@ def test_without_a_study_the_folder_is_shown(
 def test_a_study_that_moved_away_is_said_and_can_be_given(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    pattern = files_study(tmp_path / "data")
+    pattern = write_files_study(tmp_path / "data")
     fused = tmp_path / "fused"
     out = tmp_path / "out"
     assert command(monkeypatch, "fuse", pattern, "-m", "vote", "-o", str(fused)) == 0
@@ -553,7 +555,7 @@ def test_a_file_in_the_way_is_named_before_anything_is_read(tmp_path: Path) -> N
 
 def test_columns_of_tables_stay_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    answers(tmp_path)
+    write_answers_with_a_bot(tmp_path)
     (tmp_path / "fused").mkdir()
     remember_study(tmp_path / "fused", {"source": "answers.csv", "images": "photo"})
     options = remembered_options(tmp_path / "fused")
