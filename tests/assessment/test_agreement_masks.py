@@ -18,7 +18,7 @@ from raters.core.errors import RatersError
 from raters.io import formats
 from raters.metrics.surface import hd95
 from raters.study.study import Study
-from tests.support.command_line import run_in_process
+from tests.support.command_line import Run
 
 NAMES = ["ann", "bob", "cy"]
 
@@ -255,14 +255,14 @@ def test_a_class_that_nobody_used_has_no_scores_and_a_note() -> None:
 
 
 def test_pairs_without_a_common_case_are_a_note_and_no_failure(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, run_raters: Run
 ) -> None:
     for rater, case, size in (("ann", "a", 3), ("bob", "a", 4), ("bob", "b", 3), ("cy", "b", 2)):
         mask = np.zeros((8, 8), np.uint8)
         mask[1 : 1 + size, 1:5] = 1
         formats.write_labels(tmp_path / f"{rater}/{case}.png", mask)
     masks = f"{tmp_path}/{{rater}}/{{case}}.png"
-    done = run_in_process(capsys, monkeypatch, "agree", masks, "-o", tmp_path / "out")
+    done = run_raters("agree", masks, "-o", tmp_path / "out")
     assert done.code == 0 and done.err == ""
     assert "note: raters 'ann' and 'cy' have no labelled voxel in common" in done.out
     assert len((tmp_path / "out/pairs.csv").read_text().splitlines()) == 1 + 3

@@ -14,7 +14,7 @@ from raters.core.errors import RatersError
 from raters.metrics.bootstrap import interval
 from raters.metrics.surface import hd95
 from raters.study.study import Study
-from tests.support.command_line import run_in_process
+from tests.support.command_line import Run
 from tests.support.makers import save
 
 AFFINE = np.diag([1.0, 2.0, 3.0, 1.0])
@@ -170,47 +170,39 @@ def test_predicted_classes_of_a_table(tmp_path: Path) -> None:
         raters.evaluate(tmp_path / "guess.csv", study)
 
 
-def test_command_prints_a_table_and_writes_files(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_command_prints_a_table_and_writes_files(tmp_path: Path, run_raters: Run) -> None:
     mask = np.zeros((6, 6), np.uint8)
     mask[2:4] = 1
     for rater in ("ann", "bob"):
         for case in ("a", "b"):
             save(tmp_path / f"masks/{rater}/{case}.png", mask)
     pattern = tmp_path / "masks/{rater}/{case}.png"
-    run = run_in_process(
-        capsys, monkeypatch, "evaluate", tmp_path / "masks/ann", pattern, "-o", tmp_path / "out"
-    )
+    run = run_raters("evaluate", tmp_path / "masks/ann", pattern, "-o", tmp_path / "out")
     assert run.code == 0 and "ann" in run.out and "1.000" in run.out
     written = json.loads((tmp_path / "out/evaluation.json").read_text())
     assert {row["against"] for row in written["summary"]} == {"ann", "bob"}
     assert (tmp_path / "out/cases.csv").read_text().count("\n") == 5
     save(tmp_path / "other/a.png", np.zeros((5, 6), np.uint8))
     save(tmp_path / "other/b.png", mask)
-    run = run_in_process(capsys, monkeypatch, "evaluate", tmp_path / "other", pattern)
+    run = run_raters("evaluate", tmp_path / "other", pattern)
     assert run.code == 2 and "a.png: found shape 5 x 6, expected 6 x 6" in run.err
 
 
-def test_agree_command_prints_and_writes(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_agree_command_prints_and_writes(tmp_path: Path, run_raters: Run) -> None:
     random = np.random.default_rng(0)
     for rater in ("ann", "bob", "cy"):
         for case in ("a", "b"):
             save(tmp_path / f"masks/{rater}/{case}.png", random.integers(0, 3, (6, 6), np.uint8))
     pattern = tmp_path / "masks/{rater}/{case}.png"
-    run = run_in_process(
-        capsys, monkeypatch, "agree", pattern, "-o", tmp_path / "out", "--maps", tmp_path / "maps"
-    )
+    run = run_raters("agree", pattern, "-o", tmp_path / "out", "--maps", tmp_path / "maps")
     assert run.code == 0
     assert all(len(line) <= 80 for line in run.out.splitlines() if "written" not in line)
     names = {path.name for path in (tmp_path / "out").iterdir()}
     assert names == {"overall.csv", "pairs.csv", "raters.csv", "cases.csv", "agreement.json"}
     assert sorted(path.name for path in (tmp_path / "maps").glob("*.png")) == ["a.png", "b.png"]
-    run = run_in_process(capsys, monkeypatch, "agree", pattern, "--json")
+    run = run_raters("agree", pattern, "--json")
     assert len(json.loads(run.out)["pairs"]) == 3 * 3
-    run = run_in_process(capsys, monkeypatch, "agree", pattern, "--raters", "ann")
+    run = run_raters("agree", pattern, "--raters", "ann")
     assert run.code == 2 and "only the rater 'ann'" in run.err
 
 

@@ -27,7 +27,7 @@ from raters.learning.training.config import ClassEntry
 from raters.metrics.chosen_cut import Cuts
 from raters.study.case import Case
 from raters.study.study import Study
-from tests.support.command_line import run_in_process
+from tests.support.command_line import Run
 from tests.support.makers import save
 from tests.support.models import make_model
 
@@ -239,21 +239,19 @@ def test_wrong_unions_are_refused(study: Study, unions: Any, message: str) -> No
         unions_of(unions, study)
 
 
-def test_command_scores_unions(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_command_scores_unions(tmp_path: Path, run_raters: Run) -> None:
     for k, rater in enumerate(("ann", "bob")):
         save(tmp_path / f"masks/{rater}/a.png", draw_classes(k, 8, 8).astype(np.uint8))
     told = ["evaluate", tmp_path / "masks/ann", tmp_path / "masks/{rater}/{case}.png"]
-    done = run_in_process(capsys, monkeypatch, *told, "--union", "both=1+2", "--union", "x=3+1")
+    done = run_raters(*told, "--union", "both=1+2", "--union", "x=3+1")
     assert done.code == 0
     assert "both" in done.out and "scores by class" in done.out
-    done = run_in_process(capsys, monkeypatch, *told, "--union", "both=1+2", "--json")
+    done = run_raters(*told, "--union", "both=1+2", "--json")
     found = json.loads(done.out)
     a, b = (np.isin(draw_classes(k, 8, 8), (1, 2)) for k in range(2))
     row = row_of(found["summary"], **{"against": "bob", "class": "both"})
     assert row["dice"] == 2 * (a & b).sum() / (a.sum() + b.sum())
-    done = run_in_process(capsys, monkeypatch, *told, "--union", "both=1+rim")
+    done = run_raters(*told, "--union", "both=1+rim")
     assert done.code == 2
     assert "error: found 'rim' in the union 'both', expected one of" in done.err
 

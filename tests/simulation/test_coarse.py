@@ -30,7 +30,7 @@ from raters.simulation.shape import Shape
 from raters.simulation.specs import Spec, parse_raters
 from raters.simulation.study import write_true_confusion
 from raters.study.study import Study
-from tests.support.command_line import Outcome, run_in_process
+from tests.support.command_line import Run
 
 LESIONS = phantom_study("lesions", 6, (40, 36))
 SCENES = phantom_study("scenes", 4, (40, 44))
@@ -416,14 +416,9 @@ def test_files_hold_the_marks_and_the_study_their_kinds(form: str, tmp_path: Pat
         assert np.array_equal(held, np.where(drawn > 0, drawn, 0)), "0 is unmarked"
 
 
-def test_the_command_line_draws_and_says_what_is_wrong(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def run(*arguments: object) -> Outcome:
-        return run_in_process(capsys, monkeypatch, *arguments)
-
+def test_the_command_line_draws_and_says_what_is_wrong(tmp_path: Path, run_raters: Run) -> None:
     call = ["simulate", "scenes", "--number", "2", "--shape", "40x44", "--raters"]
-    done = run(
+    done = run_raters(
         *call,
         "positive@0.5,negative",
         "--unmarked",
@@ -447,17 +442,17 @@ def test_the_command_line_draws_and_says_what_is_wrong(
     assert np.load(tmp_path / "known.npz")["transition"].shape == (2, 4, 4, 4)
     for raters, usual in (("positive,negative", "unknown"), ("positive,box", "rest")):
         small = ["simulate", "lesions", "--number", "1", "--shape", "32x32", "--raters", raters]
-        assert run(*small, "-o", str(tmp_path / raters)).code == 0
+        assert run_raters(*small, "-o", str(tmp_path / raters)).code == 0
         assert read(tmp_path / raters).unmarked == usual  # as files of these kinds are read
         assert simulate(LESIONS, raters).unmarked == "rest"
         assert simulate(LESIONS, raters, unmarked=None).unmarked == usual
     for raters, words in (("positive@2", "share 2"), ("level9", "found the rater 'level9'")):
-        refused = run(*call, raters, "-o", str(tmp_path / "b"))
+        refused = run_raters(*call, raters, "-o", str(tmp_path / "b"))
         assert refused.code == 2
         assert words in refused.err
-    discs = run(
+    discs = run_raters(
         "simulate", "discs-equal", "--number", "2", "--shape", "48x48", "-o", str(tmp_path / "c")
     )
     assert discs.code == 0, discs.err
     assert read(tmp_path / "c").raters[6] == "equal7"
-    assert run("simulate", "discs", "--shape", "32x32", "-o", str(tmp_path / "d")).code == 2
+    assert run_raters("simulate", "discs", "--shape", "32x32", "-o", str(tmp_path / "d")).code == 2

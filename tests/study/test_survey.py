@@ -16,7 +16,7 @@ from raters.learning.training import fit, options, prepare
 from raters.learning.training.engine import Learner
 from raters.study.study import Study
 from raters.study.survey import survey
-from tests.support.command_line import run_in_process
+from tests.support.command_line import Run
 from tests.support.makers import save
 
 RATERS = ("ann", "bob", "cy")
@@ -163,10 +163,7 @@ def test_masks_on_another_grid_are_counted_where_they_come_to_lie(tmp_path: Path
 
 
 def test_options_are_checked_and_cases_parted_once(
-    folder: Path,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
+    folder: Path, tmp_path: Path, run_raters: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     called: Counter[str] = Counter()
 
@@ -187,7 +184,7 @@ def test_options_are_checked_and_cases_parted_once(
     counting(fit, "plan_training")
     study = [f"{folder}/masks/{{rater}}/{{case}}.png", "--images", f"{folder}/images/{{case}}.png"]
     small = ["--epochs", "1", "--width", "2", "--depth", "2", "--ignore", "255"]
-    said = run_in_process(capsys, monkeypatch, "train", *study, *small, "-o", tmp_path / "run")
+    said = run_raters("train", *study, *small, "-o", tmp_path / "run")
     assert said.code == 0, said.err
     once = {"PixelOptions": 1, "TrainingOptions": 1, "partition": 1, "plan_training": 1}
     assert dict(called) == once

@@ -33,7 +33,7 @@ from raters.metrics.calibration import joint_log_likelihood
 from raters.simulation import simulate, true_confusion
 from raters.study.case import Case
 from raters.study.study import Study
-from tests.support.command_line import draw_masks, images_option, pattern, run_in_process
+from tests.support.command_line import Run, draw_masks, images_option, pattern
 
 NAMES = ["ann", "bob", "cat"]
 Array = NDArray[Any]
@@ -613,15 +613,12 @@ def mask_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_command_scores_a_run(
-    mask_run: Path,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
+    mask_run: Path, tmp_path: Path, run_raters: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     study = [pattern(mask_run), *images_option(mask_run)]
     arguments = ["evaluate", mask_run / "run", *study, "--split", "test", "-o", tmp_path]
-    done = run_in_process(capsys, monkeypatch, *arguments)
+    done = run_raters(*arguments)
     assert done.code == 0
     assert "run: pixel-cm, 2 cases, split test" in done.out
     assert "WARNING" not in done.err
@@ -629,23 +626,18 @@ def test_command_scores_a_run(
     assert {"summary.csv", "as_rater.csv", "calibration.csv"} <= {
         f.name for f in tmp_path.iterdir()
     }
-    done = run_in_process(capsys, monkeypatch, "evaluate", mask_run / "run", *study, "--json")
+    done = run_raters("evaluate", mask_run / "run", *study, "--json")
     assert done.code == 0
     assert "WARNING: 3 of 6 cases were trained on" in done.err
     assert json.loads(done.out)["scored"] == 6
     more = ["--split", "test", "--against", mask_run / "run"]
-    done = run_in_process(capsys, monkeypatch, "evaluate", mask_run / "run", *study, *more)
+    done = run_raters("evaluate", mask_run / "run", *study, *more)
     assert done.code == 0
     assert "paired" in done.out
     assert max(map(len, done.out.splitlines())) <= 80
 
 
-def test_command_refuses_what_is_wrong(
-    mask_run: Path,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_command_refuses_what_is_wrong(mask_run: Path, tmp_path: Path, run_raters: Run) -> None:
     run = mask_run / "run"
     study = [pattern(mask_run), *images_option(mask_run)]
     (tmp_path / "empty").mkdir()
@@ -663,23 +655,20 @@ def test_command_refuses_what_is_wrong(
         ([run, *strange], "expected those of the run"),
         ([run, *study, "--raters", "zoe"], "found no rater 'zoe'"),
     ):
-        done = run_in_process(capsys, monkeypatch, "evaluate", *arguments)
+        done = run_raters("evaluate", *arguments)
         assert done.code == 2, arguments
         assert message in done.err
         assert done.err.splitlines()[-1].startswith("error: ")
 
 
 def test_a_broken_image_is_named_and_the_rest_is_scored(
-    mask_run: Path,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
+    mask_run: Path, tmp_path: Path, run_raters: Run
 ) -> None:
     folder = draw_masks(tmp_path, cases=6)
     (folder / "images" / "c5.png").write_bytes(b"no image")
     study = [pattern(folder), *images_option(folder)]
     arguments = ["evaluate", mask_run / "run", *study, "--split", "test"]
-    done = run_in_process(capsys, monkeypatch, *arguments)
+    done = run_raters(*arguments)
     assert done.code == 2
     assert "1 case could not be scored" in done.err
     assert "c5.png" in done.err

@@ -26,7 +26,7 @@ from raters.learning.export.truth import Truth, truth_of
 from raters.learning.methods.separate import Separate
 from raters.learning.training.config import ModelConfig
 from raters.learning.training.model import Model
-from tests.support.command_line import Outcome, run_in_process
+from tests.support.command_line import Run
 
 pytestmark = pytest.mark.slow
 
@@ -185,19 +185,11 @@ def test_a_program_loads_without_raters(tmp_path: Path) -> None:
     assert str(Path(__file__).parents[3]).encode() not in text  # no folders of this machine
 
 
-def cli(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, *words: object
-) -> Outcome:
-    return run_in_process(capsys, monkeypatch, "export", *words)
-
-
-def test_the_command_writes_onnx_with_all_that_users_need(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_command_writes_onnx_with_all_that_users_need(tmp_path: Path, run_raters: Run) -> None:
     model = model_of("cnn")
     folder = model.save(tmp_path / "run")
     path = tmp_path / "model.onnx"
-    done = cli(capsys, monkeypatch, folder, "--to", "onnx", "-o", path)
+    done = run_raters("export", folder, "--to", "onnx", "-o", path)
     assert done.code == 0, done.err
     assert f"{path}: " in done.out and "kB" in done.out
     assert "largest difference from the model's own probabilities: " in done.out
@@ -213,7 +205,7 @@ def test_the_command_writes_onnx_with_all_that_users_need(
     assert str(Path(__file__).parents[3]).encode() not in path.read_bytes()
     assert [file.name for file in tmp_path.iterdir() if file.name.startswith(".")] == []
     before = path.read_bytes()
-    again = cli(capsys, monkeypatch, folder, "--to", "onnx", "-o", path)
+    again = run_raters("export", folder, "--to", "onnx", "-o", path)
     assert again.code == 2 and "found something there already" in again.err
     assert path.read_bytes() == before
 

@@ -7,7 +7,6 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
-from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -32,7 +31,7 @@ from raters.learning.training.options import checked_options
 from raters.learning.training.prepare import make_loader, plan_training
 from raters.learning.training.run import read_history
 from raters.study.study import Study
-from tests.support.command_line import Run, run_in_process
+from tests.support.command_line import Run
 from tests.support.distributed_script import PLAIN, make_crowd_table, make_noisy_masks
 from tests.support.kill_script import EPOCH, options_of
 from tests.support.toy_methods import TOYS, ToyEM, ToyRounds, ToyTwo, registered, vote_loss
@@ -356,15 +355,8 @@ class TestModels:
     @pytest.mark.slow
     @pytest.mark.parametrize("name", TOYS)
     def test_by_command(
-        self,
-        name: str,
-        runs: Path,
-        data: Path,
-        tmp_path: Path,
-        capsys: pytest.CaptureFixture[str],
-        monkeypatch: pytest.MonkeyPatch,
+        self, name: str, runs: Path, data: Path, tmp_path: Path, run_raters: Run
     ) -> None:
-        run: Run = partial(run_in_process, capsys, monkeypatch)
         can = TOYS[name].answers
         rater = make_noisy_masks().raters[2]
         asked = {
@@ -374,16 +366,20 @@ class TestModels:
             "weights": ["--weights", f"{rater}=1"],
         }
         for answer in asked.keys() - can:
-            said = run("predict", runs / name, data, "-o", tmp_path / "no", *asked[answer])
+            said = run_raters("predict", runs / name, data, "-o", tmp_path / "no", *asked[answer])
             assert said.code == 2
             assert f"found {name}, expected a method with" in said.err
         words: list[Any] = []
         for answer, more in asked.items():
             if answer in can:
                 words += more
-        said = run("predict", runs / name, data, "-o", tmp_path / "out", *words, "--probabilities")
+        said = run_raters(
+            "predict", runs / name, data, "-o", tmp_path / "out", *words, "--probabilities"
+        )
         assert said.code == 0, said.err
-        said = run("evaluate", runs / name, data, "--split", "val", "-o", tmp_path / "scores")
+        said = run_raters(
+            "evaluate", runs / name, data, "--split", "val", "-o", tmp_path / "scores"
+        )
         assert said.code == 0, said.err
         assert (tmp_path / "scores" / "summary.csv").exists()
 
@@ -412,16 +408,13 @@ class TestFromOutside:
         entry = MethodEntry("bold as brass", "tests.support.toy_methods:Toy", Bold, when="never")
         monkeypatch.setitem(METHODS, "bold", entry)
 
-    def test_it_is_listed(
-        self, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        run: Run = partial(run_in_process, capsys, monkeypatch)
-        assert "bold as brass" in run("methods").out
-        assert "--boldness" in run("methods", "bold").out
-        assert json.loads(run("methods", "bold", "--json").out)["name"] == "bold"
-        said = run("train", "--help-all").out
+    def test_it_is_listed(self, run_raters: Run) -> None:
+        assert "bold as brass" in run_raters("methods").out
+        assert "--boldness" in run_raters("methods", "bold").out
+        assert json.loads(run_raters("methods", "bold", "--json").out)["name"] == "bold"
+        said = run_raters("train", "--help-all").out
         assert "--boldness" in said
-        said = run("train", "nowhere", "-m", "blod", "-o", "run").err
+        said = run_raters("train", "nowhere", "-m", "blod", "-o", "run").err
         assert "bold" in said
 
     def test_it_trains(self, tmp_path: Path) -> None:

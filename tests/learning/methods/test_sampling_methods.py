@@ -29,7 +29,7 @@ from raters.learning.networks.latent import Gaussian, LatentHead, gaussian_kl
 from raters.learning.prediction.predict import predict_case
 from raters.metrics import energy_distance
 from raters.study.study import Study
-from tests.support.command_line import run_in_process
+from tests.support.command_line import Run
 from tests.support.makers import save
 from tests.support.models import make_model
 
@@ -625,7 +625,7 @@ def test_patches_of_volumes(name: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SAMPLERS)
 def test_from_training_to_the_report(
-    name: str, tmp_path: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch
+    name: str, tmp_path: Path, run_raters: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     drawn = two_kinds("size", 6, 0)
     for case in drawn:
@@ -635,14 +635,13 @@ def test_from_training_to_the_report(
             save(tmp_path / "masks" / rater / f"c{case.id}.png", mask.astype(np.uint8))
     monkeypatch.chdir(tmp_path)
     study = ["masks/{rater}/{case}.png", "--images", "images/{case}.png"]
-    run = functools.partial(run_in_process, capsys, monkeypatch)
     small = ["--epochs", "1", "--width", "2", "--depth", "2", "--batch-size", "3"]
     said = [
-        run("train", *study, "-m", name, "-o", "run", *small),
-        run("predict", "run", "images/{case}.png", "-o", "out", "--samples", "3"),
-        run("evaluate", "run", *study, "--samples", "3", "-o", "scores"),
-        run("evaluate", "out", *study, "-o", "more"),
-        run("report", "run", "-o", "report"),
+        run_raters("train", *study, "-m", name, "-o", "run", *small),
+        run_raters("predict", "run", "images/{case}.png", "-o", "out", "--samples", "3"),
+        run_raters("evaluate", "run", *study, "--samples", "3", "-o", "scores"),
+        run_raters("evaluate", "out", *study, "-o", "more"),
+        run_raters("report", "run", "-o", "report"),
     ]
     assert [each.code for each in said] == [0] * 5, [each.err for each in said]
     assert len(list(Path("out/sample-2").glob("*.png"))) == 6

@@ -22,7 +22,7 @@ from raters.learning.networks.registry import OwnBackbone, maker
 from raters.learning.training.options import checked_options
 from raters.learning.training.prepare import make_method, plan_training
 from raters.study.study import Study
-from tests.support.command_line import draw_masks, images_option, pattern, run_in_process
+from tests.support.command_line import Outcome, Run, draw_masks, images_option, pattern
 
 SHORT: dict[str, Any] = {"epochs": 2, "batch_size": 3, "progress": False}
 SOURCE = """
@@ -232,20 +232,19 @@ def test_a_run_resumes_to_the_same_weights() -> None:
 
 
 @pytest.mark.slow
-def test_all_verbs(
-    package: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_all_verbs(package: Path, run_raters: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     draw_masks(package / "data", cases=6)
     study = [pattern(package / "data"), *images_option(package / "data")]
     words = [*study, "-m", "global-cm", "--epochs", "1", "--batch-size", "4"]
     own = ["--network", "my_nets:make"]
 
-    def run(*arguments: object) -> Any:
+    def run_anew(*arguments: object) -> Outcome:
+        """Run a command to which no network is allowed or known yet."""
         monkeypatch.setattr(network_options, "_allowed", {})
         sys.modules.pop("my_nets", None)
-        return run_in_process(capsys, monkeypatch, *arguments)
+        return run_raters(*arguments)
 
-    assert run("train", *words, *own, "-o", "run").code == 0
+    assert run_anew("train", *words, *own, "-o", "run").code == 0
     verbs: list[list[object]] = [
         ["predict", "run", study[2], "-o", "predictions"],
         ["evaluate", "run", *study, "--split", "held-out"],
@@ -255,11 +254,11 @@ def test_all_verbs(
         ["train", *study, "-o", "other", "--config", "run/config.yaml"],
     ]
     for verb in verbs:
-        refused = run(*verb)
+        refused = run_anew(*verb)
         assert refused.code == 2, (verb, refused)
         assert "--network my_nets:make" in refused.err
         assert "my_nets" not in sys.modules  # nothing was imported because a folder names it
-        said = run(*verb, *own)
+        said = run_anew(*verb, *own)
         assert said.code == 0, (verb, said.err)
     monkeypatch.setattr(network_options, "_allowed", {})
     raters.learning.networks.allow("my_nets:make")

@@ -20,7 +20,7 @@ from raters.learning.training.epochs import HeldOutScores
 from raters.metrics.confusion import dominance_margin
 from raters.study.study import Study
 from raters.study.survey import survey
-from tests.support.command_line import run_in_process
+from tests.support.command_line import Run
 
 SHORT = {"epochs": 2, "progress": False, "width": 2, "depth": 2, "batch_size": 8}
 TABLE = {**SHORT, "depth": 0, "batch_size": 20, "confusion_lr_scale": 10.0}
@@ -98,19 +98,17 @@ def test_raters_without_labels_are_found_in_masks_and_tables() -> None:
 
 
 @NOTED
-def test_the_command_line_and_its_tables_leave_them_out(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_command_line_and_its_tables_leave_them_out(tmp_path: Path, run_raters: Run) -> None:
     study = make_masks_with_silent_rater()
     raters.fit(study, "global-cm", folder=tmp_path / "run", **SHORT)
     study.write(tmp_path / "study", "packed")
     predict = ["predict", tmp_path / "run", tmp_path / "study"]
     asked = ["-o", tmp_path / "no", "--as-rater", "cy"]
-    refused = run_in_process(capsys, monkeypatch, *predict, *asked)
+    refused = run_raters(*predict, *asked)
     assert refused.code == 2
     said = " ".join(refused.err.split())
     assert "'cy' without a label in the training, expected one of ann, bob" in said
-    done = run_in_process(capsys, monkeypatch, *predict, "-o", tmp_path / "out", "--confusion")
+    done = run_raters(*predict, "-o", tmp_path / "out", "--confusion")
     assert done.code == 0, done.err
     with open(tmp_path / "out" / "confusion.csv", newline="") as file:
         assert {row["rater"] for row in csv.DictReader(file)} == {"ann", "bob"}

@@ -30,7 +30,7 @@ from raters.study.order import order_of
 from raters.study.study import Study
 from raters.views.report.blocks import Report, Section, TableBlock, TextBlock
 from raters.views.report.sheet import ANONYMOUS, Sheets, with_sheets, write_sheets
-from tests.support.command_line import run_in_process
+from tests.support.command_line import Run
 from tests.support.makers import ODD_NAMES, save
 
 EVIL = "<script>alert(1)</script>"
@@ -475,9 +475,7 @@ class TestOrder:
 
 
 @pytest.mark.usefixtures("small_figures")
-def test_the_command_line(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_command_line(tmp_path: Path, run_raters: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     rng = np.random.default_rng(0)
     lines = ["task,worker,label,date"]
@@ -486,8 +484,8 @@ def test_the_command_line(
             label = "cat" if k % 2 and rng.random() < 0.9 else "dog"
             lines.append(f"t{k},{name},{label},2024-03-{k + 1:02d}")
     Path("answers.csv").write_text("\n".join(lines) + "\n")
-    run = partial(run_in_process, capsys, monkeypatch, "report", "answers.csv", "-o", "out")
-    said = run("--sheets", "--order", "date")
+    run_report = partial(run_raters, "report", "answers.csv", "-o", "out")
+    said = run_report("--sheets", "--order", "date")
     assert said.code == 0 and "3 sheets: out/sheets" in said.err
     assert Path("out/sheets/%2E.%2Fcy.html").exists()
     assert 'href="sheets/%252E.%252Fcy.html"' in Path("out/report.html").read_text()
@@ -498,9 +496,9 @@ def test_the_command_line(
         (["--gold"], "found --gold without --sheets"),
         (["--order", "date"], "found --order without --sheets"),
     ):
-        said = run(*options)
+        said = run_report(*options)
         assert said.code == 2 and message in said.err, said.err
-    assert run("--sheets", "--anonymous").code == 0
+    assert run_report("--sheets", "--anonymous").code == 0
     assert (
         "There are no sheets of raters: they are anonymous" in Path("out/report.html").read_text()
     )

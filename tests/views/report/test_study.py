@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import json
 import re
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -27,6 +26,7 @@ from raters.study.places import remember_study, remembered_options
 from raters.study.study import Study
 from raters.views.report.blocks import Report, TableBlock, TextBlock, ViewerBlock, all_blocks
 from raters.views.texts.say import plain, say
+from tests.support.command_line import Run
 from tests.support.viewer_labels import labels_by_layer
 
 pytestmark = pytest.mark.usefixtures("small_figures")
@@ -74,16 +74,6 @@ def write_files_study(folder: Path, cases: int = 3) -> str:
     return str(folder / "masks/{rater}/{case}.png")
 
 
-def command(monkeypatch: pytest.MonkeyPatch, *words: str) -> int:
-    """Run the command line; give its exit code."""
-    from raters.cli import main
-
-    monkeypatch.setattr(sys, "argv", ["raters", *words])
-    with pytest.raises(SystemExit) as end:
-        main()
-    return int(end.value.code or 0)
-
-
 def table(made: Report, name: str) -> TableBlock:
     found = [b for b in all_blocks(made) if isinstance(b, TableBlock) and b.name == name]
     assert len(found) == 1
@@ -118,14 +108,13 @@ def test_a_remembered_study_does_not_make_a_folder_a_study(tmp_path: Path) -> No
     assert kind_of(tmp_path / "fused") == "fusion"
 
 
-def test_foreign_folder_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_foreign_folder_is_refused(tmp_path: Path, run_raters: Run) -> None:
     (tmp_path / "notes.txt").write_text("hello")
     with pytest.raises(RatersError, match="found none of study, fusion and run"):
         kind_of(tmp_path)
-    assert command(monkeypatch, "report", str(tmp_path), "-o", str(tmp_path / "out")) == 2
-    assert "error: " in capsys.readouterr().err
+    outcome = run_raters("report", str(tmp_path), "-o", str(tmp_path / "out"))
+    assert outcome.code == 2
+    assert "error: " in outcome.err
     assert not (tmp_path / "out").exists()
 
 
@@ -452,15 +441,15 @@ def test_fused_class_table(tmp_path: Path, method: str) -> None:
 # Where the study comes from.
 
 
-def test_fuse_remembers_its_study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fuse_remembers_its_study(
+    tmp_path: Path, run_raters: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
     pattern = write_files_study(tmp_path / "data")
     images = str(tmp_path / "data/images/{case}.png")
     fused = tmp_path / "results" / "fused"
     monkeypatch.chdir(tmp_path)
     given = ["fuse", "data/masks/{rater}/{case}.png", "--images", "data/images/{case}.png"]
-    assert (
-        command(monkeypatch, *given, "-m", "vote", "--raters", "ann,over,cy", "-o", str(fused)) == 0
-    )
+    assert run_raters(*given, "-m", "vote", "--raters", "ann,over,cy", "-o", str(fused)).code == 0
     text = (fused / "source.yaml").read_text()
     assert str(tmp_path) not in text
     assert "../../data/masks/{rater}/{case}.png" in text
@@ -478,50 +467,47 @@ def test_fuse_remembers_its_study(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert study["case0"].image is not None
     out = tmp_path / "out"
     options_ = ["-o", str(out), "--cases-shown", "1", "--all-cases"]
-    assert command(monkeypatch, "report", str(tmp_path / "moved/results/fused"), *options_) == 0
+    assert run_raters("report", str(tmp_path / "moved/results/fused"), *options_).code == 0
     for page, cases in (("report.html", 1), ("cases/cases-1.html", 2)):
         text = (out / page).read_text("utf-8")
         assert text.count('"layers":["ann","cy","over","consensus"],"patterns"') == cases
 
 
-def test_report_of_a_pattern(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_report_of_a_pattern(tmp_path: Path, run_raters: Run) -> None:
     pattern = write_files_study(tmp_path / "data")
     words = ["report", pattern, "--images", str(tmp_path / "data/images/{case}.png")]
-    assert command(monkeypatch, *words, "--raters", "ann,bob", "-o", str(tmp_path / "out")) == 0
-    assert "the report: " in capsys.readouterr().out
+    outcome = run_raters(*words, "--raters", "ann,bob", "-o", str(tmp_path / "out"))
+    assert outcome.code == 0
+    assert "the report: " in outcome.out
     with open(tmp_path / "out/tables/raters.csv", newline="") as file:
         assert [row["rater"] for row in csv.DictReader(file)] == ["ann", "bob"]
 
 
-def test_without_a_study_the_folder_is_shown(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_without_a_study_the_folder_is_shown(tmp_path: Path, run_raters: Run) -> None:
     fused = tmp_path / "fused"
     out = tmp_path / "out"
     write_consensus(raters.fuse(draw_disc_study(RATERS, 2), "staple"), fused)
-    assert command(monkeypatch, "report", str(fused), "-o", str(out)) == 0
-    assert f"found no study of {fused}, expected --study" in capsys.readouterr().err
+    outcome = run_raters("report", str(fused), "-o", str(out))
+    assert outcome.code == 0
+    assert f"found no study of {fused}, expected --study" in outcome.err
     assert "Found no study of" in (out / "report.html").read_text("utf-8")
     assert (out / "tables/performance-of-raters.csv").exists()
 
 
 @pytest.mark.slow
-def test_a_study_that_moved_away_is_said_and_can_be_given(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_study_that_moved_away_is_said_and_can_be_given(tmp_path: Path, run_raters: Run) -> None:
     pattern = write_files_study(tmp_path / "data")
     fused = tmp_path / "fused"
     out = tmp_path / "out"
-    assert command(monkeypatch, "fuse", pattern, "-m", "vote", "-o", str(fused)) == 0
+    assert run_raters("fuse", pattern, "-m", "vote", "-o", str(fused)).code == 0
     (tmp_path / "data").rename(tmp_path / "elsewhere")
-    capsys.readouterr()
-    assert command(monkeypatch, "report", str(fused), "-o", str(out)) == 0
-    assert f"found no study of {fused}, expected --study" in capsys.readouterr().err
+    outcome = run_raters("report", str(fused), "-o", str(out))
+    assert outcome.code == 0
+    assert f"found no study of {fused}, expected --study" in outcome.err
     there = str(tmp_path / "elsewhere/masks/{rater}/{case}.png")
-    assert command(monkeypatch, "report", str(fused), "--study", there, "-o", str(out)) == 0
-    assert capsys.readouterr().err == ""
+    outcome = run_raters("report", str(fused), "--study", there, "-o", str(out))
+    assert outcome.code == 0
+    assert outcome.err == ""
     assert (out / "tables/raters-against-consensus.csv").exists()
 
 
