@@ -31,6 +31,7 @@ from tests.support.command_line import (
     run_in_process,
     save_png,
 )
+from tests.support.makers import save
 
 
 @pytest.fixture
@@ -80,18 +81,12 @@ def assert_check_finds(
     assert (bad["level"], bad["case"], bad["rater"]) == ("error", "c1", "bob")
 
 
-def nifti(path: Path, array: np.ndarray, affine: np.ndarray | None = None) -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    nib.save(nib.Nifti1Image(array, np.eye(4) if affine is None else affine), path)
-    return path
-
-
 def draw_volumes(folder: Path, suffix: str = ".nii.gz", cases: int = 3) -> Path:
     for k in range(cases):
         for r, rater in enumerate(("ann", "bob")):
             volume = np.zeros((8, 9, 5), np.uint8)
             volume[k : k + 3, 2:5, r:3] = 1
-            nifti(folder / "masks" / rater / f"c{k}{suffix}", volume)
+            save(folder / "masks" / rater / f"c{k}{suffix}", volume)
     return folder
 
 
@@ -413,11 +408,11 @@ def test_floats_that_are_whole_are_labels_and_others_are_not(
     run_without_changes: Run, tmp_path: Path
 ) -> None:
     draw_volumes(tmp_path)
-    bad = nifti(tmp_path / "masks/bob/c1.nii.gz", np.ones((8, 9, 5), np.float32))
+    bad = save(tmp_path / "masks/bob/c1.nii.gz", np.ones((8, 9, 5), np.float32))
     assert run_without_changes("check", pattern(tmp_path, ".nii.gz")).code == 0
     soft = np.ones((8, 9, 5), np.float32)
     soft[4, 4, 4] = 0.7
-    nifti(bad, soft)
+    save(bad, soft)
     assert_check_finds(
         run_without_changes,
         tmp_path,
@@ -556,10 +551,10 @@ def test_other_grid_names_both_files_and_values_and_resampling_mends_it(
 ) -> None:
     draw_volumes(tmp_path)
     for k in range(3):
-        nifti(tmp_path / f"images/c{k}.nii.gz", np.full((8, 9, 5), k, np.int16))
+        save(tmp_path / f"images/c{k}.nii.gz", np.full((8, 9, 5), k, np.int16))
     coarse = np.zeros((4, 9, 5), np.uint8)
     coarse[1:3] = 1
-    bad = nifti(tmp_path / "masks/bob/c1.nii.gz", coarse, np.diag([2.0, 1, 1, 1]))
+    bad = save(tmp_path / "masks/bob/c1.nii.gz", coarse, np.diag([2.0, 1, 1, 1]))
     pictures = ("--images", f"{tmp_path}/images/{{case}}.nii.gz")
     words = (f"{bad}: ", "shape 4 x 9 x 5", "8 x 9 x 5", f"{tmp_path}/images/c1.nii.gz")
     assert_check_finds(
@@ -583,7 +578,7 @@ def test_other_grid_names_both_files_and_values_and_resampling_mends_it(
 
 def test_other_spacing(run_without_changes: Run, tmp_path: Path) -> None:
     draw_volumes(tmp_path)
-    bad = nifti(
+    bad = save(
         tmp_path / "masks/bob/c1.nii.gz", np.ones((8, 9, 5), np.uint8), np.diag([1, 1, 3.0, 1])
     )
     words = (f"{bad}: ", "spacing (1, 1, 3)", "(1, 1, 1)", f"{tmp_path}/masks/ann/c1.nii.gz")

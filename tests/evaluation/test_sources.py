@@ -30,6 +30,7 @@ from raters.study.study import Study
 from tests.support.command_line import Run
 from tests.support.makers import save
 from tests.support.models import make_model
+from tests.support.scores import only_row
 
 Array = NDArray[Any]
 VALUES = (0, 1, 2, 4)
@@ -59,11 +60,6 @@ def study() -> Study:
 
 def draw_classes(seed: int, *shape: int) -> Array:
     return np.random.default_rng(seed).integers(0, 4, shape)
-
-
-def row_of(rows: list[dict[str, Any]], **wanted: str) -> dict[str, Any]:
-    (found,) = [row for row in rows if all(row[k] == v for k, v in wanted.items())]
-    return found
 
 
 # Sources
@@ -115,7 +111,7 @@ def test_cuts_of_probabilities_in_arrays(study: Study) -> None:
     maps = np.moveaxis(np.random.default_rng(1).dirichlet(np.ones(4), (5, 8, 8)), -1, 1)
     cut = metrics.cut_labels(maps[0].astype(np.float32), [0.2, 0.3, 0.4])
     found = raters.evaluate(maps, study, cut=[0.2, 0.3, 0.4], surfaces=False)
-    row = row_of(found.cases, **{"case": "a", "against": "ann", "class": "core"})
+    row = only_row(found.cases, **{"case": "a", "against": "ann", "class": "core"})
     assert row["dice"] == metrics.dice(study["a"].labels[0], cut, 4)[0]
     with pytest.raises(RatersError, match=r"found the cut .area. for predictions that are no run"):
         raters.evaluate(maps, study, cut="area")
@@ -167,10 +163,10 @@ def test_classes_in_arrays_are_scored_as_those_of_a_table(tmp_path: Path) -> Non
         found = raters.evaluate(given, table)
         assert (found.summary, found.cases) == (by_table.summary, by_table.cases)
     soft = raters.evaluate(probabilities, table)
-    row = row_of(soft.summary, **{"against": "reference", "class": "all"})
+    row = only_row(soft.summary, **{"against": "reference", "class": "all"})
     assert row["accuracy"] == by_table.summary[0]["accuracy"] == accuracy_score(truth, guess)
     assert row["log_loss"] == pytest.approx(log_loss(truth, probabilities), rel=1e-5)
-    assert row_of(soft.calibration, of="truth")["labels"] == 40
+    assert only_row(soft.calibration, of="truth")["labels"] == 40
     with pytest.raises(RatersError, match="unions of classes for class labels"):
         raters.evaluate(guess, table, unions={"a": [1, 2]})
 
@@ -190,7 +186,7 @@ def test_unions_equal_sets_of_pixels(study: Study) -> None:
             seen = {p for p in np.ndindex(8, 8) if mask[p] >= 0}
             a = {p for p in seen if mask[p] in members}
             b = {p for p in seen if guess[p] in members}
-            row = row_of(found.cases, **{"case": case.id, "against": against, "class": name})
+            row = only_row(found.cases, **{"case": case.id, "against": against, "class": name})
             assert row["dice"] == (2 * len(a & b) / (len(a) + len(b)) if a or b else 1)
             assert row["iou"] == (len(a & b) / len(a | b) if a or b else 1)
             assert row["volume_difference"] == len(b) - len(a)
@@ -213,9 +209,9 @@ def test_unions_at_cuts_of_a_model(study: Study, model: raters.Model) -> None:
     own = raters.Model(model.method, model.config, cuts=Cuts(low, low, low, 5, "held-out"))
     found = raters.evaluate(own, study, unions=UNIONS, cut="best", surfaces=False)
     for name in UNIONS:
-        at_best = row_of(found.cuts, **{"class": name})
+        at_best = only_row(found.cuts, **{"class": name})
         assert at_best["cut_best"] is None
-        summary = row_of(found.summary, **{"against": "reference", "class": name})
+        summary = only_row(found.summary, **{"against": "reference", "class": name})
         assert at_best["dice_best"] == pytest.approx(summary["dice"])
 
 
@@ -249,7 +245,7 @@ def test_command_scores_unions(tmp_path: Path, run_raters: Run) -> None:
     done = run_raters(*told, "--union", "both=1+2", "--json")
     found = json.loads(done.out)
     a, b = (np.isin(draw_classes(k, 8, 8), (1, 2)) for k in range(2))
-    row = row_of(found["summary"], **{"against": "bob", "class": "both"})
+    row = only_row(found["summary"], **{"against": "bob", "class": "both"})
     assert row["dice"] == 2 * (a & b).sum() / (a.sum() + b.sum())
     done = run_raters(*told, "--union", "both=1+rim")
     assert done.code == 2
@@ -347,7 +343,7 @@ def test_samples_equal_slow_loops(study: Study) -> None:
     regions |= {name: [members] for name, members in MEMBERS.items()}
     by_class: dict[str, list[dict[str, float]]] = {}
     for case, (name, members) in itertools.product(study, regions.items()):
-        row = row_of(found.variability_cases, **{"case": case.id, "class": name})
+        row = only_row(found.variability_cases, **{"case": case.id, "class": name})
         expected = slow(case, said[case.id], members)
         by_class.setdefault(name, []).append(expected)
         assert (row["raters"], row["samples"]) == (2 if case.id == "a" else 3, 4)
@@ -358,12 +354,14 @@ def test_samples_equal_slow_loops(study: Study) -> None:
         if case.id == "c":  # all masks are empty: the samples are the raters
             assert (row["ged"], row["matched_dice"], row["best_dice"]) == (0, 1, 1)
     for name, expected_rows in by_class.items():
-        row = row_of(found.variability, **{"class": name})
+        row = only_row(found.variability, **{"class": name})
         assert (row["cases"], row["samples"]) == (5, 4)
         for score in ("ged", "best_dice", "soft_dice"):
             mean = np.mean([one[score] for one in expected_rows])
             assert row[score] == pytest.approx(mean, abs=1e-9)
-    assert found.main["ged"] == pytest.approx(row_of(found.variability, **{"class": "all"})["ged"])
+    assert found.main["ged"] == pytest.approx(
+        only_row(found.variability, **{"class": "all"})["ged"]
+    )
     (note,) = [note for note in found.notes if note.startswith("ged is")]
     assert "V form, with 4 samples per case" in note and "not squared" in note
 

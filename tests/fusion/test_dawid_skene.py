@@ -24,6 +24,7 @@ from raters.simulation.classes import draw_labels, hammer_spammer, pairwise_flip
 from raters.study.triplets import Triplets
 from tests.support import peer_crowdkit
 from tests.support.peer_crowdkit import Answer, Job
+from tests.support.tables import make_triplets
 
 Array = NDArray[Any]
 Method = Callable[..., Fusion]
@@ -45,18 +46,6 @@ ERROR_RATES = """
     .00 .34 .66 .00   .00 .00 1.0 .00   .00 .40 .20 .40   .00 .00 .80 .20   .00 .21 .79 .00
     .00 .00 .56 .44   .00 .00 .00 1.0   .00 .00 .67 .33   .00 .00 .33 .67   .00 .00 .33 .67
 """
-
-
-def make_triplets(
-    task: Any, rater: Any, label: Any, sizes: tuple[int, int, int] | None = None
-) -> Triplets:
-    """Make triplets; sizes are the numbers of tasks, raters and classes."""
-    columns = (np.asarray(c, int) for c in (task, rater, label))
-    task, rater, label = columns
-    tasks, raters, classes = sizes or (task.max() + 1, rater.max() + 1, label.max() + 1)
-    names = np.array([str(k) for k in range(tasks)], object)
-    workers = tuple(str(k) for k in range(raters))
-    return Triplets(task, rater, label, names, workers, tuple(range(classes)))
 
 
 def draw_table(seed: int, tasks: int = 30, raters: int = 6, classes: int = 3) -> Triplets:

@@ -24,6 +24,7 @@ from raters.fusion.result import Fusion
 from raters.fusion.skill_levels import LEVELS, Counts, Prior, climb, first_prior, psi, rows_of
 from raters.study.study import Study
 from raters.study.triplets import Triplets
+from tests.support.tables import make_triplets
 
 Array = NDArray[Any]
 
@@ -39,16 +40,7 @@ def draw_answers(
     task = np.repeat(np.arange(tasks), each)
     below = np.cumsum(matrices[rater, truth[task]], axis=1)[:, :-1]
     label = (rng.random(len(task))[:, np.newaxis] > below).sum(axis=1)
-    return make_triplets(task, rater, label, tasks, workers, classes), truth
-
-
-def make_triplets(
-    task: Any, rater: Any, label: Any, tasks: int, workers: int, classes: int
-) -> Triplets:
-    names = np.array([str(k) for k in range(tasks)], object)
-    return Triplets(
-        task, rater, label, names, tuple(map(str, range(workers))), tuple(range(classes))
-    )
+    return make_triplets(task, rater, label, (tasks, workers, classes)), truth
 
 
 def coins(accuracies: Any, classes: int) -> Array:
@@ -289,9 +281,7 @@ def test_the_order_of_tasks_and_workers_does_not_matter() -> None:
         tasks[triplets.task][order],
         workers[triplets.rater][order],
         triplets.label[order],
-        80,
-        20,
-        3,
+        (80, 20, 3),
     )
     one = hierarchical(triplets, 3)
     other = hierarchical(turned, 3)
@@ -362,7 +352,7 @@ def test_difficulty_is_its_formula_and_finds_hard_tasks() -> None:
         triplets.label,
     )
     triplets = make_triplets(
-        triplets.task, triplets.rater, guessed, 301, 40, 4
+        triplets.task, triplets.rater, guessed, (301, 40, 4)
     )  # nobody saw the last
     fused = hierarchical(triplets, 4)
     found = fused.difficulty
@@ -395,12 +385,12 @@ def test_classes_that_nobody_named_change_nothing() -> None:
 
 
 def test_odd_tables() -> None:
-    nothing = hierarchical(make_triplets([], [], [], 3, 2, 2), 2)
+    nothing = hierarchical(make_triplets([], [], [], (3, 2, 2)), 2)
     np.testing.assert_array_equal(nothing.labels, -1)
     np.testing.assert_allclose(nothing.truth, 0.5)
-    one = hierarchical(make_triplets([0, 1], [0, 0], [0, 0], 2, 1, 1), 1)
+    one = hierarchical(make_triplets([0, 1], [0, 0], [0, 0], (2, 1, 1)), 1)
     np.testing.assert_array_equal(one.labels, 0)
-    same = hierarchical(make_triplets([0, 0, 1], [0, 1, 0], [2, 2, 2], 2, 2, 3), 3)
+    same = hierarchical(make_triplets([0, 0, 1], [0, 1, 0], [2, 2, 2], (2, 2, 3)), 3)
     np.testing.assert_array_equal(same.labels, 2)
     assert np.isfinite(same.truth).all()
 

@@ -147,3 +147,8 @@ def pattern(folder: Path, suffix: str = ".png") -> str:
 def images_option(folder: Path) -> list[str]:
     """Return the option of the images that `draw_masks` wrote."""
     return ["--images", f"{folder}/images/{{case}}.png"]
+
+
+def predict_words(folder: Path, out: str = "out") -> list[Path | str]:
+    """Return what predicts the images of a folder with the model beside them."""
+    return [folder / "model", folder / "images", "-o", folder / out]

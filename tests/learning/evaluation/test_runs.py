@@ -34,6 +34,7 @@ from raters.simulation import simulate, true_confusion
 from raters.study.case import Case
 from raters.study.study import Study
 from tests.support.command_line import Run, draw_masks, images_option, pattern
+from tests.support.scores import only_row
 
 NAMES = ["ann", "bob", "cat"]
 Array = NDArray[Any]
@@ -107,11 +108,6 @@ def score_predictions(study: Study, said: dict[str, Prediction], rows: int = 99)
     return score_cases(stream(study, said, rows), Scoring(study, known, [0, 1, 2]))
 
 
-def row_of(rows: list[dict[str, Any]], **wanted: str) -> dict[str, Any]:
-    (found,) = [row for row in rows if all(row[k] == v for k, v in wanted.items())]
-    return found
-
-
 @pytest.mark.parametrize("rows", [99, 2])
 def test_likelihoods_of_masks_equal_slow_loops(rows: int) -> None:
     study = draw_mask_study()
@@ -133,7 +129,7 @@ def test_likelihoods_of_masks_equal_slow_loops(rows: int) -> None:
             number += len(seen)
     found = score_predictions(study, said, rows)
     for form, total in (("joint", joint), ("marginal", marginal), ("as the truth", truth)):
-        row = row_of(found.likelihood, form=form)
+        row = only_row(found.likelihood, form=form)
         assert row["labels"] == number
         assert row["log_likelihood"] == pytest.approx(total / number, rel=1e-6)
         assert row["log_likelihood_low"] is None  # of three patients
@@ -180,7 +176,7 @@ def test_as_rater_table_compares_every_pair(rows: int) -> None:
                 scores.append(dice(labels, guess, 3).mean())
                 there = [c for c in (1, 2) if any(labels[p] == c or guess[p] == c for p in seen)]
                 drawn.append(dice(labels, guess, 3)[[c - 1 for c in there]].mean())
-            row = row_of(found.as_rater, **{"as": x, "against": against})
+            row = only_row(found.as_rater, **{"as": x, "against": against})
             assert (row["cases"], row["labels"]) == (len(scores), len(logs))
             assert row["log_likelihood"] == pytest.approx(np.mean(logs), rel=1e-6)
             assert row["dice"] == pytest.approx(np.mean(scores))
@@ -191,8 +187,8 @@ def test_own_row_is_compared_with_the_mean_of_the_others() -> None:
     study = draw_mask_study()
     found = score_predictions(study, make_up_predictions(study))
     for y in NAMES:
-        own = row_of(found.raters, rater=y)
-        column = {x: row_of(found.as_rater, **{"as": x, "against": y}) for x in NAMES}
+        own = only_row(found.raters, rater=y)
+        column = {x: only_row(found.as_rater, **{"as": x, "against": y}) for x in NAMES}
         for score in ("log_likelihood", "dice"):
             others = [column[x][score] for x in NAMES if x != y]
             assert own[score] == pytest.approx(column[y][score])
@@ -208,7 +204,7 @@ def test_scores_of_the_truth_are_those_of_masks() -> None:
     values = [mean_dice(c.reference, said[c.id].truth.argmax(0), 3) for c in list(study)[:3]]
     assert found.score == "dice, reference"
     assert found.main["score"] == pytest.approx(np.mean(values))
-    row = row_of(found.summary, **{"against": "reference", "class": "all"})
+    row = only_row(found.summary, **{"against": "reference", "class": "all"})
     assert row["dice"] == pytest.approx(np.mean(values))
     assert {"iou", "hd95", "surface_distance"} <= set(row)
     without = score_predictions(draw_mask_study(references=False), said)
@@ -232,7 +228,7 @@ def test_calibration_equals_scikit_learn() -> None:
         for case, q in zip(study, p, strict=True)
     }
     found = score_predictions(study, said)
-    row = row_of(found.calibration, of="truth")
+    row = only_row(found.calibration, of="truth")
     assert row["labels"] == 400
     assert row["brier"] == pytest.approx(2 * brier_score_loss(truth, p), rel=1e-5)
     assert row["log_loss"] == pytest.approx(log_loss(truth, p.astype(float)), rel=1e-5)
@@ -244,7 +240,7 @@ def test_calibration_equals_scikit_learn() -> None:
     assert [b["confidence"] for b in bins] == pytest.approx(list(mean), rel=1e-5)
     ece = sum(b["labels"] * abs(b["accuracy"] - b["confidence"]) for b in bins) / 400
     assert row["ece"] == pytest.approx(ece)
-    told = row_of(found.calibration, of="as rater")
+    told = only_row(found.calibration, of="as rater")
     assert told["labels"] == 1200
     assert told["brier"] == pytest.approx(row["brier"])
 
@@ -270,13 +266,13 @@ def test_class_scores_equal_scikit_learn_and_loops() -> None:
     found = score_predictions(study, said)
     truth = np.array([int(case.reference) for case in study if case.reference is not None])
     given = np.stack([said[case.id].truth for case in study]).astype(float)
-    row = row_of(found.summary, **{"against": "reference", "class": "all"})
+    row = only_row(found.summary, **{"against": "reference", "class": "all"})
     assert row["accuracy"] == pytest.approx((given.argmax(1) == truth).mean())
     assert row["balanced_accuracy"] == pytest.approx(
         balanced_accuracy_score(truth, given.argmax(1))
     )
     assert row["log_loss"] == pytest.approx(log_loss(truth, given / given.sum(1, keepdims=True)))
-    one = row_of(found.summary, **{"against": "reference", "class": "y"})
+    one = only_row(found.summary, **{"against": "reference", "class": "y"})
     assert one["cases"] == (truth == 1).sum()
     assert one["accuracy"] == pytest.approx((given.argmax(1) == 1)[truth == 1].mean())
     joint = 0.0
@@ -289,9 +285,9 @@ def test_class_scores_equal_scikit_learn_and_loops() -> None:
                 pairs.append(math.log(said[case.id].as_rater("ann")[o]))
         joint += math.log(product.sum())
     number = sum(len(case.answers) for case in study)
-    row = row_of(found.likelihood, form="joint")
+    row = only_row(found.likelihood, form="joint")
     assert row["log_likelihood"] == pytest.approx(joint / number, rel=1e-6)
-    pair = row_of(found.as_rater, **{"as": "ann", "against": "bob"})
+    pair = only_row(found.as_rater, **{"as": "ann", "against": "bob"})
     assert pair["log_likelihood"] == pytest.approx(np.mean(pairs), rel=1e-6)
     assert pair["labels"] == len(pairs)
 
@@ -314,9 +310,9 @@ def test_a_rater_may_answer_twice(tmp_path: Path) -> None:
     second = q * others[2, :, 1] * others[0, :, 1] * others[1, :, 0]
     joint = (math.log(first.sum()) + math.log(second.sum())) / 6
     assert (ann, bob, cat) == (0, 1, 2)
-    row = row_of(found.likelihood, form="joint")
+    row = only_row(found.likelihood, form="joint")
     assert (row["labels"], row["log_likelihood"]) == (6, pytest.approx(joint, rel=1e-6))
-    assert row_of(found.raters, rater="ann")["labels"] == 3
+    assert only_row(found.raters, rater="ann")["labels"] == 3
 
 
 def test_many_raters_are_compared_with_themselves_only() -> None:
@@ -329,7 +325,7 @@ def test_many_raters_are_compared_with_themselves_only() -> None:
     assert few.main == all_pairs.main
     assert not few.as_rater
     for row in few.raters:
-        whole = row_of(all_pairs.raters, rater=row["rater"])
+        whole = only_row(all_pairs.raters, rater=row["rater"])
         assert all(
             whole[name] == pytest.approx(value) for name, value in row.items() if name != "rater"
         )
@@ -352,7 +348,7 @@ def test_a_perfect_model_is_perfect_and_a_random_one_is_not() -> None:
     found = score_predictions(same, said)
     assert found.main["score"] == found.main["as_rater"] == 1
     assert found.main["ece"] == found.main["as_rater_ece"] == 0
-    assert row_of(found.likelihood, form="marginal")["log_likelihood"] == 0
+    assert only_row(found.likelihood, form="marginal")["log_likelihood"] == 0
     assert [row["brier"] for row in found.calibration] == [0, 0]
     drawn = score_predictions(same, make_up_predictions(same))
     assert drawn.main["score"] < 0.6
@@ -476,7 +472,7 @@ def test_a_run_is_scored_as_its_model_says(runs: dict[str, Path]) -> None:
         logs = [
             math.log(model.as_rater(case, x)[case.answers.of(study.raters[1])[0]]) for case in cases
         ]
-        row = row_of(found.as_rater, **{"as": x, "against": "bob"})
+        row = only_row(found.as_rater, **{"as": x, "against": "bob"})
         assert row["log_likelihood"] == pytest.approx(np.mean(logs), rel=1e-4)
     assert not found.warnings
     assert found.main["joint"] > found.main["marginal"] - 1
@@ -565,7 +561,7 @@ def test_differences_of_runs_are_paired(runs: dict[str, Path]) -> None:
     gap = np.diff(np.array(logs), axis=1)[:, 0]
     draws = np.random.default_rng(0).integers(10, size=(2000, 10))
     means = gap.reshape(10, 2).mean(1)[draws].mean(1)  # groups of two cases with 3 labels each
-    row = row_of(found.differences, run="global-cm", score="marginal")
+    row = only_row(found.differences, run="global-cm", score="marginal")
     assert row["difference"] == pytest.approx(gap.mean(), rel=1e-3)
     assert (row["difference_low"], row["difference_high"]) == pytest.approx(
         tuple(np.quantile(means, [tail(10), 1 - tail(10)])), rel=1e-3

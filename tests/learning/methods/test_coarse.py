@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from typing import Any
 
 import numpy as np
@@ -14,9 +13,8 @@ from torch import Tensor
 from raters.core.classes import MISSING
 from raters.core.errors import RatersError
 from raters.learning.methods import learning_method
-from raters.learning.methods.base import Asked, Batch, Task
+from raters.learning.methods.base import Asked, Batch
 from raters.learning.methods.coarse import Coarse, share_term
-from raters.learning.networks import NetworkOptions, TruthNetwork, build_backbone
 from raters.learning.rater_models import (
     FORMS,
     CoarseRaters,
@@ -29,6 +27,7 @@ from raters.learning.rater_models import (
 )
 from raters.learning.rater_models.likelihood import Form
 from raters.study.annotations import Annotation
+from tests.support.learning import build_method, draw_labels, draw_normal, small_task
 
 Array = NDArray[np.float64]
 Kinds = tuple[Annotation, ...]
@@ -41,29 +40,21 @@ MIXED: Kinds = ("positive", "negative", "mask")
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 
-def normal(*shape: int, seed: int = 0) -> Tensor:
-    return torch.randn(shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
-
-
-def some_labels(*shape: int, classes: int = 3, seed: int = 1) -> Tensor:
-    random = torch.Generator().manual_seed(seed)
-    labels = torch.randint(0, classes, shape, generator=random)
-    return labels.masked_fill(torch.rand(shape, generator=random) < 0.3, MISSING)
-
-
-def network(dims: int = 2, classes: int = 3, width: int = 4) -> TruthNetwork:
-    kind = NetworkOptions("patch-cnn", width, 1, "none")
-    return TruthNetwork(build_backbone(kind, 1, dims), classes, dims)
-
-
 def make_coarse(
     annotations: Kinds = MIXED, classes: int = 3, dims: int = 2, **given: Any
 ) -> Coarse:
-    make = functools.partial(network, dims, classes)
-    names = tuple(f"r{k}" for k in range(len(annotations)))
-    task = Task("segmentation", names, classes, dims, make, 7, 1, annotations)
-    torch.manual_seed(1)
-    method = learning_method("coarse").load()(task, learning_method("coarse").parse(given))
+    """Make a method for raters of some kinds."""
+    names = [f"r{k}" for k in range(len(annotations))]
+    task = small_task(
+        dims,
+        raters=names,
+        channels=1,
+        classes=classes,
+        width=4,
+        epochs=7,
+        annotations=annotations,
+    )
+    method = build_method("coarse", task, given, seed=1)
     assert isinstance(method, Coarse)
     return method
 
@@ -79,7 +70,7 @@ def disturbed(method: Coarse, seed: int = 5) -> Coarse:
 
 
 def batch_of_labels(labels: Tensor, seed: int = 2) -> Batch:
-    image = normal(len(labels), 1, *labels.shape[2:], seed=seed).float()
+    image = draw_normal(len(labels), 1, *labels.shape[2:], seed=seed).float()
     return {"image": image, "labels": labels, "case": torch.arange(len(labels))}
 
 
@@ -125,10 +116,10 @@ def pixel_loop(
 @BOTH
 @SPACES
 def test_losses_of_drawings_are_those_of_the_equations(form: Form, space: tuple[int, ...]) -> None:
-    logits = normal(2, 3, 3, 3, *space)
-    truth = normal(2, 3, *space, seed=3).log_softmax(1)
-    log_m = log_transitions(normal(3, 3, 3, seed=4))
-    labels = some_labels(2, 3, *space)
+    logits = draw_normal(2, 3, 3, 3, *space)
+    truth = draw_normal(2, 3, *space, seed=3).log_softmax(1)
+    log_m = log_transitions(draw_normal(3, 3, 3, seed=4))
+    labels = draw_labels(2, 3, *space)
     assert (labels == MISSING).any() and (labels[:, 1] >= 0).any()
     confusion = ComplementConfusion(PixelConfusion(logits), log_m, torch.tensor([1]))
     seen = confusion.see(labels)
@@ -149,7 +140,7 @@ def test_losses_of_drawings_are_those_of_the_equations(form: Form, space: tuple[
 def test_a_step_is_equation_6_with_class_weights(form: Form, annotations: Kinds) -> None:
     given = {"likelihood": form, "trace": 0.2, "trace_over": "all", "prior": 0.0}
     method = disturbed(make_coarse(annotations, trust_masks=False, **given))
-    labels = some_labels(2, len(annotations), 3, 4)
+    labels = draw_labels(2, len(annotations), 3, 4)
     batch = batch_of_labels(labels)
     method.start_epoch(0)
     step = method.step(batch)
@@ -182,12 +173,12 @@ def test_the_swap_of_two_classes_is_a_label_turned_round(
     form: Form, space: tuple[int, ...]
 ) -> None:
     """With two classes M has no choice: losses and gradients are those of flipped labels."""
-    logits = normal(2, 2, 2, 2, *space)
-    truth = normal(2, 2, *space, seed=3)
-    labels = some_labels(2, 2, *space, classes=2)
+    logits = draw_normal(2, 2, 2, 2, *space)
+    truth = draw_normal(2, 2, *space, seed=3)
+    labels = draw_labels(2, 2, *space, classes=2)
     flipped = labels.clone()
     flipped[:, 1] = torch.where(labels[:, 1] == MISSING, MISSING, 1 - labels[:, 1])
-    log_m = log_transitions(normal(2, 2, 2, seed=4))
+    log_m = log_transitions(draw_normal(2, 2, 2, seed=4))
     torch.testing.assert_close(log_m.exp(), torch.eye(2).flip(0).double().expand(2, 2, 2))
 
     def loss_of(negative: bool) -> tuple[Tensor, ...]:
@@ -207,7 +198,7 @@ def test_the_swap_of_two_classes_is_a_label_turned_round(
 
 @pytest.mark.parametrize("shared", [True, False])
 def test_gradients_of_matrices_and_transition_are_those_of_calculus(shared: bool) -> None:
-    labels = some_labels(2, 2, 3)
+    labels = draw_labels(2, 2, 3)
     negative = torch.tensor([0])
 
     def columns(logits: Tensor, values: Tensor) -> Tensor:
@@ -215,14 +206,14 @@ def test_gradients_of_matrices_and_transition_are_those_of_calculus(shared: bool
         return ComplementConfusion(said, log_transitions(values), negative).see(labels).log_column
 
     sizes = (1, 2, 3, 3) if shared else (2, 2, 3, 3, 3)
-    inputs = normal(*sizes).requires_grad_(), normal(2, 3, 3, seed=1).requires_grad_()
+    inputs = draw_normal(*sizes).requires_grad_(), draw_normal(2, 3, 3, seed=1).requires_grad_()
     assert torch.autograd.gradcheck(columns, inputs)
 
 
 def test_shared_and_pixel_matrices_agree() -> None:
-    matrix = normal(1, 2, 3, 3).log_softmax(3)
-    log_m = log_transitions(normal(2, 3, 3, seed=1))
-    labels = some_labels(4, 2, 5)
+    matrix = draw_normal(1, 2, 3, 3).log_softmax(3)
+    log_m = log_transitions(draw_normal(2, 3, 3, seed=1))
+    labels = draw_labels(4, 2, 5)
     negative = torch.tensor([1])
     everywhere = matrix[..., None].expand(4, -1, -1, -1, 5)
     shared = ComplementConfusion(SharedConfusion(matrix), log_m, negative)
@@ -237,7 +228,7 @@ def test_the_transition_has_a_zero_diagonal_and_rows_of_one_after_any_steps() ->
     method = make_coarse(("positive", "negative"), prior=0.0)
     method.start_epoch(0)
     optimiser = torch.optim.Adam(method.parameters(), lr=0.3)
-    labels = some_labels(4, 2, 5, 5)
+    labels = draw_labels(4, 2, 5, 5)
     start = method.raters.transition().detach()
     for _ in range(30):
         optimiser.zero_grad()
@@ -255,7 +246,7 @@ def test_the_transition_has_a_zero_diagonal_and_rows_of_one_after_any_steps() ->
 def test_the_transition_is_learnt_while_matrices_are_held() -> None:
     method = make_coarse(("positive", "negative"), warm_up=1)
     method.start_epoch(0)
-    method.step(batch_of_labels(some_labels(2, 2, 5, 5))).loss.backward()
+    method.step(batch_of_labels(draw_labels(2, 2, 5, 5))).loss.backward()
     gradient = method.raters.choice.grad
     head = method.raters.head.weight
     assert gradient is not None and gradient[1].abs().max() > 1e-4
@@ -287,7 +278,7 @@ def test_negative_raters_are_drawn_to_the_identity_and_others_to_their_own_mean(
 
 
 def test_masks_are_trusted_beside_drawings_only() -> None:
-    image = normal(1, 1, 4, 4).float()
+    image = draw_normal(1, 1, 4, 4).float()
 
     def matrices(annotations: Kinds, **given: Any) -> Tensor:
         return disturbed(make_coarse(annotations, **given)).confusion(image).detach()
@@ -303,7 +294,7 @@ def test_masks_are_trusted_beside_drawings_only() -> None:
 
 
 def test_a_trusted_mask_is_learnt_by_cross_entropy_in_and_after_the_warm_up() -> None:
-    labels = some_labels(2, 1, 4, 4, seed=8)
+    labels = draw_labels(2, 1, 4, 4, seed=8)
     labels = torch.cat([labels, torch.full_like(labels, MISSING)], 1)
     method = disturbed(make_coarse(("mask", "positive"), warm_up=1))
     batch = batch_of_labels(labels)
@@ -326,7 +317,7 @@ def test_a_trusted_mask_is_learnt_by_cross_entropy_in_and_after_the_warm_up() ->
 
 def test_answers_are_a_for_matrices_and_v_for_negative_raters() -> None:
     method = disturbed(make_coarse(MIXED, trust_masks=False))
-    image = normal(2, 1, 3, 4).float()
+    image = draw_normal(2, 1, 3, 4).float()
     maps = method.maps(image, Asked(("r0", "r1"), confusion=True))
     p = maps["truth"].detach().numpy()
     a = maps["confusion"].detach().numpy()
@@ -338,7 +329,7 @@ def test_answers_are_a_for_matrices_and_v_for_negative_raters() -> None:
     np.testing.assert_allclose(maps["as:r1"].detach().numpy(), v, rtol=1e-5)
     np.testing.assert_allclose(v.sum(1), 1, rtol=1e-5)
 
-    labels = some_labels(2, 3, 3, 4)
+    labels = draw_labels(2, 3, 3, 4)
     fused = method.fused({**batch_of_labels(labels), "image": image}).detach()
     product = a.copy()
     product[:, 1] = np.einsum("btoyx,oq->btqyx", a[:, 1], transition[1].numpy())
@@ -373,7 +364,7 @@ def test_complementary_labels_have_no_vote() -> None:
 
 
 def test_the_share_term_is_the_divergence_and_its_gradient() -> None:
-    logits = normal(2, 3, 4, 4).requires_grad_()
+    logits = draw_normal(2, 3, 4, 4).requires_grad_()
     inside = torch.ones(2, 4, 4, dtype=torch.bool)
     inside[1, 3:] = inside[1, :, 2:] = False  # what fills a batch up is no background
     found = share_term(logits.log_softmax(1), 0.2, torch.tensor(5), inside)
@@ -385,7 +376,7 @@ def test_the_share_term_is_the_divergence_and_its_gradient() -> None:
 
 
 def test_the_share_counts_in_the_warm_up_too() -> None:
-    labels = some_labels(2, 1, 4, 4)
+    labels = draw_labels(2, 1, 4, 4)
     regions = torch.zeros(2, 4, 4, dtype=torch.long)
     regions[1, 2:] = MISSING
     for warm_up_on in ("vote", "labels"):

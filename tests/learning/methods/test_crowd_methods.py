@@ -26,8 +26,8 @@ from raters.learning.methods.counting import CountedRaters, count_labels
 from raters.learning.methods.crowd_layer import CrowdLayer
 from raters.learning.methods.max_mig import MaxMIG, lost_information
 from raters.learning.methods.wdn import WeightedDoctorNet
-from raters.learning.networks import NetworkOptions, TruthNetwork, build_backbone
 from raters.study.study import Study
+from tests.support.learning import build_method, small_task, softmax
 
 Floats = NDArray[np.float64]
 R = 3
@@ -39,22 +39,9 @@ every_space = pytest.mark.parametrize("space", SPACES)
 
 
 def make_crowd_method(name: str, space: str, epochs: int = 4, **given: Any) -> Any:
-    entry = learning_method(name)
-    dims = len(SPACES[space])
-
-    def network() -> TruthNetwork:
-        kind = NetworkOptions("patch-cnn", 2, 1, "none") if dims else NetworkOptions("mlp", 4, 1)
-        return TruthNetwork(build_backbone(kind, 2, dims), L, dims)
-
-    torch.manual_seed(1)
-    kind: Any = "segmentation" if dims else "classification"
-    task = Task(kind, tuple("abc"), L, dims, network, epochs)
-    method = entry.load()(task, entry.parse(given))
-    method.class_weights.copy_(WEIGHTS)
-    with torch.no_grad():
-        for parameter in method.parameters():
-            parameter += 0.3 * torch.randn_like(parameter)
-    return method
+    """Make a method with weights that say something."""
+    task = small_task(len(SPACES[space]), epochs=epochs)
+    return build_method(name, task, given, seed=1, noise=0.3, class_weights=WEIGHTS)
 
 
 def draw_batch(space: str, seed: int = 0) -> Batch:
@@ -99,11 +86,6 @@ def at(values: Floats, case: int, place: tuple[int, ...]) -> Floats:
 
 def plain(values: torch.Tensor) -> Floats:
     return values.detach().double().numpy()
-
-
-def softmax(values: Floats) -> Floats:
-    positive = np.exp(values - values.max())
-    return np.asarray(positive / positive.sum())
 
 
 # wdn

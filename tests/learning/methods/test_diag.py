@@ -25,6 +25,7 @@ from raters.learning.methods.diag import (
 )
 from raters.learning.methods.targets import mean_label
 from raters.study.study import Study
+from tests.support.scores import foreground_dice
 
 Array = NDArray[Any]
 NAMES = ["tells", "far", "farther", "farthest"]
@@ -56,11 +57,6 @@ def draw_diagnosed_discs(cases: int, seed: int = 0, **beside: Any) -> Study:
     return Study.from_arrays(np.array(images)[:, None], np.array(labels).astype(int), **beside)
 
 
-def overlap(found: Array, mask: Array) -> float:
-    both = ((found == 1) & (mask == 1)).sum()
-    return float(2 * both / max((found == 1).sum() + (mask == 1).sum(), 1))
-
-
 @pytest.mark.slow
 def test_who_tells_the_diagnosis_is_believed_against_the_majority() -> None:
     study = draw_diagnosed_discs(32)
@@ -71,7 +67,7 @@ def test_who_tells_the_diagnosis_is_believed_against_the_majority() -> None:
     assert sum(weights) == pytest.approx(1)
     vote = raters.fit(study, "vote", epochs=8, **OPTIONS)
     fits = {
-        name: np.mean([overlap(each.predict(c), c.labels[0]) for c in test])
+        name: np.mean([foreground_dice(each.predict(c), c.labels[0]) for c in test])
         for name, each in (("diag", model), ("vote", vote))
     }
     assert fits["diag"] > fits["vote"] + 0.3, fits

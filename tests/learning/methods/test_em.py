@@ -16,13 +16,12 @@ from numpy.typing import NDArray
 import raters
 from raters.core.classes import MISSING
 from raters.core.errors import RatersError
-from raters.learning.methods import learning_method
-from raters.learning.methods.base import Batch, Task
+from raters.learning.methods.base import Batch
 from raters.learning.methods.em import EMMethod, rounds
-from raters.learning.networks import NetworkOptions, TruthNetwork, build_backbone
 from raters.simulation import draw_labels
 from raters.study.study import Study
 from tests.support.distributed_script import PLAIN, make_noisy_masks
+from tests.support.learning import add_noise, build_method, flatten_pixels, small_task
 
 Array = NDArray[np.float64]
 R = 3
@@ -39,21 +38,12 @@ every_form = pytest.mark.parametrize("form", FORMS)
 every_space = pytest.mark.parametrize("space", SPACES)
 
 
-def network(dims: int) -> TruthNetwork:
-    kind = NetworkOptions("patch-cnn", 2, 1, "none") if dims else NetworkOptions("mlp", 4, 1)
-    return TruthNetwork(build_backbone(kind, 2, dims), L, dims)
-
-
 def make_em_method(form: str, space: str) -> EMMethod:
     """Make a method in float64; its rounds begin with epochs 0, 2 and 4 of 7."""
     name, given = FORMS[form]
-    dims = len(SPACES[space])
-    kind = "segmentation" if dims else "classification"
-    task = Task(kind, tuple("abc"), L, dims, functools.partial(network, dims), 7)  # type: ignore[arg-type]
-    entry = learning_method(name)
-    torch.manual_seed(3)
-    method = entry.load()(task, entry.parse({**given, "em_steps": 3, "em_epochs": 2})).double()
-    method.class_weights.copy_(torch.tensor(WEIGHTS))
+    task = small_task(len(SPACES[space]), epochs=7)
+    options = {**given, "em_steps": 3, "em_epochs": 2}
+    method = build_method(name, task, options, seed=3, dtype=torch.float64, class_weights=WEIGHTS)
     perturb_network(method, 0)
     return cast(EMMethod, method)
 
@@ -61,9 +51,7 @@ def make_em_method(form: str, space: str) -> EMMethod:
 def perturb_network(method: EMMethod, seed: int) -> None:
     """Let the network learn something."""
     torch.manual_seed(seed)
-    with torch.no_grad():
-        for parameter in method.network.parameters():
-            parameter += 0.15 * torch.randn_like(parameter)
+    add_noise(method.network, 0.15)
 
 
 def batches_of(space: str) -> list[Batch]:
@@ -93,14 +81,10 @@ Pixel = tuple[Array, list[tuple[int, int]]]
 """What the network says of a pixel, and the (rater, label) of each label there is."""
 
 
-def flat(values: torch.Tensor) -> NDArray[Any]:
-    return values.detach().reshape(*values.shape[:2], -1).numpy()
-
-
 def pixels_of(method: EMMethod, batch: Batch) -> list[Pixel]:
     with torch.no_grad():
-        truth = flat(method.network(batch["image"])[1].softmax(1))
-    labels = flat(batch["labels"])
+        truth = flatten_pixels(method.network(batch["image"])[1].softmax(1))
+    labels = flatten_pixels(batch["labels"])
     who = batch.get("raters", torch.arange(R).expand(len(labels), R)).numpy()
     return [
         (truth[b, :, x], [(int(r), int(o)) for r, o in zip(who[b], said, strict=True) if o >= 0])
@@ -234,7 +218,7 @@ class TestSteps:
             assert found.pixels is not None
             shown = found.confusion / found.pixels[:, None]
             np.testing.assert_allclose(shown.detach(), method.rater_matrices, rtol=1e-6)
-            fused = np.moveaxis(flat(method.fused(batch)), 1, 2).reshape(-1, L)
+            fused = np.moveaxis(flatten_pixels(method.fused(batch)), 1, 2).reshape(-1, L)
             for row, (p, said) in zip(fused, seen, strict=True):
                 np.testing.assert_allclose(row, posterior_of(p, said, matrices), rtol=1e-6)
 

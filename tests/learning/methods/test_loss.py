@@ -19,14 +19,14 @@ import torch
 from numpy.typing import NDArray
 
 from raters.core.classes import MISSING
-from raters.learning.methods.base import Batch, Method, Step, Task
+from raters.learning.methods.base import Batch, Method, Step
 from raters.learning.methods.confusion_method import ConfusionMethod
 from raters.learning.methods.global_cm import OracleCM
 from raters.learning.methods.registry import learning_method
 from raters.learning.methods.targets import mean_label
-from raters.learning.networks import NetworkOptions, TruthNetwork, build_backbone
 from raters.learning.rater_models import GlobalRaters, LowRankRaters, PixelRaters, ProductRaters
 from raters.study.study import Study
+from tests.support.learning import build_method, small_task, softmax
 
 Array = NDArray[np.float64]
 R = 3
@@ -106,22 +106,10 @@ def make_batch(labels: NDArray[np.int64], *, answers: bool = False, seed: int = 
     return {**batch, "labels": torch.from_numpy(listed), "raters": torch.from_numpy(who)}
 
 
-def network(dims: int) -> TruthNetwork:
-    kind = NetworkOptions("patch-cnn", 2, 1, "none") if dims else NetworkOptions("mlp", 4, 1)
-    return TruthNetwork(build_backbone(kind, 2, dims), L, dims)
-
-
 def make_noisy_method(name: str, space: str, **given: Any) -> Method:
     """Make a method in float64, with weights that say something."""
-    entry = learning_method(name)
-    dims = len(SPACES[space])
-    kind = "segmentation" if dims else "classification"
-    task = Task(kind, tuple("abc"), L, dims, functools.partial(network, dims))  # type: ignore[arg-type]
-    torch.manual_seed(3)
-    method = entry.load()(task, entry.parse(given)).double()
-    with torch.no_grad():
-        for parameter in method.parameters():
-            parameter += 0.4 * torch.randn_like(parameter)
+    task = small_task(len(SPACES[space]))
+    method: Method = build_method(name, task, given, seed=3, dtype=torch.float64, noise=0.4)
     return method
 
 
@@ -287,11 +275,6 @@ def cross_entropy(truth: Array, target: NDArray[Any], weights: tuple[float, ...]
 
 
 # What networks and free numbers give, as arrays
-
-
-def softmax(values: Array) -> Array:
-    large = np.exp(values - values.max(-1, keepdims=True))
-    return large / large.sum(-1, keepdims=True)
 
 
 def make_rows(values: Array, positivity: str) -> Array:

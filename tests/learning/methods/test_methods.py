@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-from dataclasses import replace
 from typing import Any, cast
 
 import numpy as np
@@ -15,13 +14,13 @@ from raters.consensus.consensus import fuse
 from raters.core.classes import MISSING
 from raters.core.errors import RatersError
 from raters.learning.methods import METHODS, MethodEntry, learning_method
-from raters.learning.methods.base import Asked, Method, NetworkMethod, Task
+from raters.learning.methods.base import Asked, Method, NetworkMethod
 from raters.learning.methods.phases import Optimiser
 from raters.learning.methods.supervised import SupervisedMethod
-from raters.learning.networks import NetworkOptions, TruthNetwork, build_backbone
 from raters.learning.rater_models import FixedRaters, GlobalRaters, PixelRaters
 from raters.metrics.confusion import count_case
 from raters.study.study import Study
+from tests.support.learning import build_method, small_task
 
 R = 3
 L = 3
@@ -52,21 +51,10 @@ def draw_study(space: str, reference: bool = True) -> Study:
 def make_plain_method(
     name: str, space: str, unlabelled: tuple[str, ...] = (), **given: Any
 ) -> Method:
-    entry = learning_method(name)
-    dims = len(SPACES[space])
-
-    def network() -> TruthNetwork:
-        kind = NetworkOptions("patch-cnn", 2, 1, "none") if dims else NetworkOptions("mlp", 4, 1)
-        return TruthNetwork(build_backbone(kind, 2, dims), L, dims)
-
-    torch.manual_seed(1)
-    task = replace(make_plain_task(dims, network), unlabelled=unlabelled)
-    return entry.load()(task, entry.parse(given))
-
-
-def make_plain_task(dims: int = 2, network: Any = None) -> Task:
-    kind = "segmentation" if dims else "classification"
-    return Task(kind, tuple("abc"), L, dims, network, channels=2)  # type: ignore[arg-type]
+    """Make a method with the weights that it starts with."""
+    task = small_task(len(SPACES[space]), unlabelled=unlabelled)
+    method: Method = build_method(name, task, given, seed=1)
+    return method
 
 
 def draw_images(space: str) -> torch.Tensor:
@@ -261,7 +249,7 @@ def test_one_sample_must_be_answered() -> None:
 
 
 def test_a_method_must_say_how_it_learns() -> None:
-    method = Method(make_plain_task(), learning_method("truth").parse({}))
+    method = Method(small_task(2), learning_method("truth").parse({}))
     alone = (method.step, method.held_out, method.truth, method.target, method.confusion)
     for ask in (*alone, method.draw_latent, method.fused, method.fused_unseen):
         with pytest.raises(NotImplementedError):

@@ -16,6 +16,8 @@ from raters.learning.methods.base import Task
 from raters.learning.methods.mrnet import FASTER, MRNet, disagreement, draw_weights
 from raters.learning.methods.options import MethodOptions
 from raters.learning.networks import NetworkOptions, TruthNetwork, build_backbone
+from tests.support.learning import add_noise
+from tests.support.scores import foreground_dice
 
 R = 3
 L = 3
@@ -32,9 +34,7 @@ def make_mrnet(dims: int = 2, seed: int = 0, unlabelled: tuple[str, ...] = ()) -
     torch.manual_seed(seed)
     task = Task("segmentation", tuple("abc"), L, dims, network, unlabelled=unlabelled)
     method = MRNet(task, MethodOptions())
-    with torch.no_grad():  # heads that start at zero would hide what they are given
-        for parameter in method.parameters():
-            parameter += 0.3 * torch.randn_like(parameter)
+    add_noise(method, 0.3)  # heads that start at zero would hide what they are given
     return method
 
 
@@ -241,11 +241,6 @@ def train_with_gaps() -> raters.Model:
     return raters.fit(study, "mrnet", epochs=18, width=8, depth=2, lr=0.01, **options)
 
 
-def overlap(found: Any, mask: Any) -> float:
-    both = ((found == 1) & (mask == 1)).sum()
-    return float(2 * both / ((found == 1).sum() + (mask == 1).sum()))
-
-
 @pytest.mark.slow
 def test_predictions_follow_the_weighting() -> None:
     model = train_with_gaps()
@@ -258,7 +253,7 @@ def test_predictions_follow_the_weighting() -> None:
                     found = model.predict(case, weights={name: 1.0})
                 else:
                     found = model.as_rater(case, name).argmax(0)
-                fits[r] += [overlap(found, mask) / len(test) for mask in case.labels]
+                fits[r] += [foreground_dice(found, mask) / len(test) for mask in case.labels]
         for r in range(3):
             others = np.delete(fits[r], r)
             assert fits[r, r] > others.max() + 0.1, (answer, fits.round(3))
@@ -273,7 +268,9 @@ def test_predictions_go_from_one_rater_to_another() -> None:
     ]
     assert (np.diff(area) > 0.1 * (area[-1] - area[0])).all(), area
     # Of equal weights the middle one of three nested masks is the likeliest.
-    fits = np.mean([[overlap(model.predict(c), mask) for mask in c.labels] for c in test], axis=0)
+    fits = np.mean(
+        [[foreground_dice(model.predict(c), mask) for mask in c.labels] for c in test], axis=0
+    )
     assert fits.argmax() == 1
 
 

@@ -14,12 +14,12 @@ from torch import Tensor, nn
 import raters
 from raters.core.classes import MISSING
 from raters.core.errors import RatersError
-from raters.learning.methods.base import Batch, Method, Task
+from raters.learning.methods.base import Batch, Method
 from raters.learning.methods.registry import learning_method
-from raters.learning.networks import NetworkOptions, TruthNetwork, build_backbone
 from raters.learning.rater_models import GlobalRaters, PixelRaters, ProductRaters, product_of
 from raters.learning.rater_models.start import log_positive, start_values
 from raters.study.study import Study
+from tests.support.learning import build_method, small_task
 
 R = 3
 L = 3
@@ -29,23 +29,9 @@ PAPERS = pytest.mark.parametrize("name", ["global-cm", "single-cm", "pixel-cm", 
 
 def make_paper_method(name: str, spatial_dims: int = 2, **options: Any) -> Method:
     """Make a method in its paper's form, past its warm-up, with weights that say something."""
-    entry = learning_method(name)
-
-    def network() -> TruthNetwork:
-        kind = (
-            NetworkOptions("patch-cnn", 2, 1, "none")
-            if spatial_dims
-            else NetworkOptions("mlp", 4, 1)
-        )
-        return TruthNetwork(build_backbone(kind, 1, spatial_dims), L, spatial_dims)
-
-    torch.manual_seed(0)
-    kind = "segmentation" if spatial_dims else "classification"
-    task = Task(kind, tuple("abc"), L, spatial_dims, network)  # type: ignore[arg-type]
-    method = entry.load()(task, entry.parse({"form": "paper", **options})).double()
-    with torch.no_grad():
-        for parameter in method.parameters():
-            parameter += 0.5 * torch.randn_like(parameter)
+    task = small_task(spatial_dims, channels=1)
+    options = {"form": "paper", **options}
+    method: Method = build_method(name, task, options, seed=0, dtype=torch.float64, noise=0.5)
     method.start_epoch(100)
     return method
 

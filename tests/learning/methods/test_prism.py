@@ -43,6 +43,7 @@ from raters.learning.networks.prism import Attention
 from raters.learning.rater_models import confidence as c
 from raters.learning.rater_models.confusion import SharedConfusion
 from raters.learning.rater_models.likelihood import posterior
+from tests.support.learning import add_noise
 
 B = 2
 R = 3
@@ -468,9 +469,7 @@ def make_prism(
     names = tuple(f"r{k}" for k in range(raters))
     task = Task("segmentation", names, classes, 2, make)
     method = Prism(task, learning_method("prism").parse(options))  # type: ignore[arg-type]
-    with torch.no_grad():
-        for parameter in method.parameters():
-            parameter += 0.2 * torch.randn_like(parameter)
+    add_noise(method, 0.2)
     return method
 
 

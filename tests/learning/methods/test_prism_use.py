@@ -19,6 +19,7 @@ from raters.study.study import Study
 from raters.views.report.run_raters import recurrence_section
 from tests.support.command_line import Run, draw_masks, images_option, pattern
 from tests.support.models import make_model
+from tests.support.scores import foreground_dice
 
 RATERS = ("ann", "bob", "cy")
 VALUES = np.array([0, 4])
@@ -199,10 +200,6 @@ def draw_discs(cases: int, seed: int) -> Study:
     )
 
 
-def dice(a: Any, b: Any) -> float:
-    return float(2 * (a & b).sum() / (a.sum() + b.sum()))
-
-
 @pytest.mark.slow
 def test_raters_are_told_apart_and_recurrences_keep_the_truth() -> None:
     """Heads draw less and more as their raters do; the truth does not run away from the vote.
@@ -229,7 +226,7 @@ def test_raters_are_told_apart_and_recurrences_keep_the_truth() -> None:
     for case in draw_discs(8, 9).iter_cases():
         turns, _ = model.recurrences(case)
         reference = np.asarray(case.reference) > 0
-        truths.append([dice(turn[1] > 0.5, reference) for turn in turns])
+        truths.append([foreground_dice(turn[1] > 0.5, reference) for turn in turns])
         areas.append([(turn[1] > 0.5).sum() / reference.sum() for turn in turns])
         said = [model.as_rater(case, rater)[1] > 0.5 for rater in ("right", "small", "large")]
         told.append([mask.sum() / reference.sum() for mask in said])

@@ -19,17 +19,17 @@ import raters
 from raters.core.classes import MISSING
 from raters.core.errors import RatersError
 from raters.learning.methods import learning_method
-from raters.learning.methods.base import Asked, Batch, Task
+from raters.learning.methods.base import Asked, Batch
 from raters.learning.methods.draws import drawn_answers, drawn_noise
 from raters.learning.methods.multi_hypothesis import winner_weights
 from raters.learning.methods.phases import draw_latents
 from raters.learning.methods.pionono import RaterGaussians
-from raters.learning.networks import NetworkOptions, TruthNetwork, build_backbone
 from raters.learning.networks.latent import Gaussian, LatentHead, gaussian_kl
 from raters.learning.prediction.predict import predict_case
 from raters.metrics import energy_distance
 from raters.study.study import Study
 from tests.support.command_line import Run
+from tests.support.learning import build_method, small_task
 from tests.support.makers import save
 from tests.support.models import make_model
 
@@ -70,25 +70,12 @@ BATCHES = {"masks": draw_mask_batch, "table": make_answers_batch}
 each_kind = pytest.mark.parametrize("kind", BATCHES)
 
 
-def network(dims: int) -> TruthNetwork:
-    kind = NetworkOptions("patch-cnn", 2, 1, "none") if dims else NetworkOptions("mlp", 4, 1)
-    return TruthNetwork(build_backbone(kind, 2, dims), L, dims)
-
-
 def make_sampling_method(name: str, kind: str = "masks", weights: Any = None, **given: Any) -> Any:
     """Make a method in float64, with weights that say something."""
-    dims = len(SPACE) if kind == "masks" else 0
-    what: Any = "segmentation" if dims else "classification"
-    make = functools.partial(network, dims)
-    task = Task(what, tuple("abc"), L, dims, make, channels=2)
-    torch.manual_seed(3)
-    entry = learning_method(name)
-    method = entry.load()(task, entry.parse(given)).double()
-    with torch.no_grad():
-        for parameter in method.parameters():
-            parameter += 0.3 * torch.randn_like(parameter)
-        if weights is not None:
-            method.class_weights.copy_(torch.tensor(weights))
+    task = small_task(len(SPACE) if kind == "masks" else 0)
+    method = build_method(
+        name, task, given, seed=3, dtype=torch.float64, noise=0.3, class_weights=weights
+    )
     method.seed = 5
     method.start_epoch(2)
     return method

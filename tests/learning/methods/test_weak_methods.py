@@ -5,7 +5,6 @@ Papers: Lin et al. (CVPR 2016), Dai et al. (ICCV 2015), Zhang and Zhuang (CVPR 2
 
 from __future__ import annotations
 
-import warnings
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -19,17 +18,16 @@ from torch import Tensor
 import raters
 from raters.core.errors import RatersError
 from raters.fusion.superpixels import region_graph
-from raters.learning.methods import learning_method
-from raters.learning.methods.base import Batch, Task
+from raters.learning.methods.base import Batch
 from raters.learning.methods.box_sup import Box, BoxSup, boxes_of, boxes_with_candidates, costs_of
 from raters.learning.methods.cycle_mix import CycleMix, holes, largest_parts, mixing_masks
 from raters.learning.methods.phases import generator_of
 from raters.learning.methods.region_method import add_by_region
 from raters.learning.methods.scribble_sup import ScribbleSup, histograms, likeness
-from raters.learning.networks import NetworkOptions, TruthNetwork, build_backbone
 from raters.learning.networks.normalise import Normalisation
 from raters.learning.training.dataset import CaseDataset
 from raters.study.study import Study
+from tests.support.learning import build_method, quiet_fit, small_task
 from tests.support.weak_studies import box_of, iou, marked_case, weak_study
 
 Array = NDArray[Any]
@@ -50,17 +48,10 @@ FRESH = weak_study(10, start=500)
 def make_weak_method(
     name: str, classes: int = 2, dims: int = 2, epochs: int = 6, **given: Any
 ) -> Any:
-    entry = learning_method(name)
-
-    def network() -> TruthNetwork:
-        backbone = build_backbone(NetworkOptions("patch-cnn", 2, 1, "none"), 1, dims)
-        return TruthNetwork(backbone, classes, dims)
-
-    torch.manual_seed(0)
-    task = Task("segmentation", ("ann",), classes, dims, network, epochs)
-    method = entry.load()(task, entry.parse(given))
-    method.class_weights.copy_(torch.linspace(0.5, 2, classes))
-    return method
+    """Make a method for one rater."""
+    task = small_task(dims, raters=["ann"], channels=1, classes=classes, epochs=epochs)
+    class_weights = np.linspace(0.5, 2, classes)
+    return build_method(name, task, given, seed=0, class_weights=class_weights.tolist())
 
 
 def collate_cases(study: Study, method: Any = None) -> Batch:
@@ -79,9 +70,8 @@ def mean_iou(model: raters.Model, study: Study = FRESH) -> float:
 
 
 def train_small(study: Study, name: str, **options: Any) -> raters.Model:
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="the raters' mean matrix")
-        return raters.fit(study, name, **{**SMALL, **options})
+    """Train a small network for a few epochs."""
+    return quiet_fit(study, name, **{**SMALL, **options})
 
 
 @pytest.fixture(scope="module")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import functools
 import json
 from itertools import product
 from pathlib import Path
@@ -34,18 +33,12 @@ from raters.learning.prediction.predict import (
 from raters.learning.prediction.predict_study import predict_study
 from raters.learning.prediction.writing import Outputs
 from raters.study.study import Study
-from tests.support.command_line import Run
+from tests.support.command_line import Run, predict_words
 from tests.support.makers import save
 from tests.support.models import RATERS, apply_matrix, make_model
 
 Array = NDArray[Any]
 RNG = np.random.default_rng(0)
-
-
-@pytest.fixture
-def run_predict(run_raters: Run) -> Run:
-    """Run `raters predict`."""
-    return functools.partial(run_raters, "predict")
 
 
 def bands_together(image: torch.Tensor, function: Any, window: Any, overlap: float = 0.25) -> Any:
@@ -239,10 +232,6 @@ def pictures(tmp_path: Path) -> Path:
         save(tmp_path / "images" / f"c{k}.png", RNG.integers(0, 255, (20, 24), dtype=np.uint8))
     make_model(patch_size=(16, 16)).save(tmp_path / "model")
     return tmp_path
-
-
-def predict_words(folder: Path, out: str = "out") -> list[Path | str]:
-    return [folder / "model", folder / "images", "-o", folder / out]
 
 
 class TestFiles:

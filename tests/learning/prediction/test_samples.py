@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import functools
 import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -32,7 +31,7 @@ from raters.study.study import Study
 from raters.views.report.blocks import ViewerBlock
 from raters.views.report.run_cases import case_section
 from raters.views.report.run_raters import unanswered_section
-from tests.support.command_line import Run
+from tests.support.command_line import Run, predict_words
 from tests.support.makers import save
 from tests.support.models import make_model
 
@@ -85,12 +84,6 @@ def toy() -> Iterator[None]:
     METHODS["mapper"] = MethodEntry("a toy", f"{__name__}:Mapper")
     yield
     del METHODS["toy"], METHODS["mapper"]
-
-
-@pytest.fixture
-def run_predict(run_raters: Run) -> Run:
-    """Run `raters predict`."""
-    return functools.partial(run_raters, "predict")
 
 
 def sampler(**options: Any) -> Model:
@@ -224,10 +217,6 @@ def pictures(tmp_path: Path) -> Path:
         save(tmp_path / "images" / f"c{k}.png", RNG.integers(0, 255, (20, 24), dtype=np.uint8))
     sampler(patch_size=(16, 16)).save(tmp_path / "model")
     return tmp_path
-
-
-def predict_words(folder: Path) -> list[Path | str]:
-    return [folder / "model", folder / "images", "-o", folder / "out"]
 
 
 class TestFiles:

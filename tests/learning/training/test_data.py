@@ -35,6 +35,7 @@ from raters.study.backend import ArraysBackend
 from raters.study.cases import CaseIndex
 from raters.study.study import Study
 from raters.study.triplets import TableBackend, Triplets
+from tests.support.learning import equal_items
 from tests.support.makers import few, quick, save
 
 RAW = Normalisation("none")
@@ -63,10 +64,6 @@ def make_table_study(images: Any, reference: Any = None) -> Study:
     backend = TableBackend(triplets, ArraysBackend([], None, images), reference)
     classes = Classes.of(["x", "y", "z"])
     return Study(backend, CaseIndex.of(names), who, "classification", _classes=classes)
-
-
-def same(a: Item, b: Item) -> bool:
-    return a.keys() == b.keys() and all(np.array_equal(a[k], b[k]) for k in a)  # type: ignore[literal-required]
 
 
 # Normalisation
@@ -336,7 +333,7 @@ def test_whole_images() -> None:
         np.testing.assert_array_equal(item["labels"], case.labels)
         assert item["case"] == k
         assert item.keys() == {"image", "labels", "case"}
-    assert same(data[-1], data[5])
+    assert equal_items(data[-1], data[5])
     with pytest.raises(IndexError):
         data[6]
 
@@ -355,9 +352,9 @@ def test_items_depend_on_seed_epoch_and_number_only(augment: str) -> None:
 
     first = items(3, 1)
     backwards = items(3, 1, reversed(range(12)), cache_bytes=0)
-    assert all(map(same, first, backwards))
+    assert all(map(equal_items, first, backwards))
     for other in (items(3, 2), items(4, 1)):
-        assert sum(map(same, first, other)) < 6
+        assert sum(map(equal_items, first, other)) < 6
 
 
 def test_random_patches_are_where_they_say() -> None:
@@ -516,7 +513,7 @@ def test_cache_keeps_to_its_bytes_and_is_not_written_to() -> None:
     assert not data.cases.fits
     rest = CaseDataset(study, RAW, patch_size=None, cache_bytes=6 * one)
     assert rest.cases.fits
-    assert all(same(data[k], rest[k]) for k in range(6))
+    assert all(equal_items(data[k], rest[k]) for k in range(6))
     assert rest.cases.kept == 6
 
 

@@ -1,7 +1,6 @@
 """`raters.fit` with every method: what it predicts, saves, chooses, and refuses."""
 
 import re
-import warnings
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +20,7 @@ from raters.learning.training.trainer import TrainingBar
 from raters.metrics.confusion import squared_frobenius
 from raters.simulation import phantom_study, simulate, true_confusion
 from raters.study.study import Study
+from tests.support.learning import quiet_fit, simulate_masks
 from tests.support.models import apply_matrix
 
 pytestmark = pytest.mark.slow
@@ -31,13 +31,15 @@ TINY = {"epochs": 3, "batch_size": 8, "width": 4, "depth": 2, "progress": False}
 
 @pytest.fixture(scope="module")
 def simulated_masks() -> Study:
-    drawn = simulate(phantom_study("lesions", 16, (24, 20)), "good,over,blank", assign=2, seed=1)
-    return Study.from_arrays(
-        images=np.stack([case.image for case in drawn.iter_cases()]),
-        labels=np.stack([case.labels for case in drawn.iter_cases()]),
-        reference=np.stack([case.reference for case in drawn.iter_cases()]),
-        raters=list(drawn.raters),
-        diagnoses=["ill", "well"] * (len(drawn) // 2),
+    """Masks by three kinds of raters, two of each case."""
+    return simulate_masks(
+        16,
+        (24, 20),
+        "good,over,blank",
+        assign=2,
+        has_reference=True,
+        raters=["good", "over", "blank"],
+        diagnoses=["ill", "well"] * 8,
     )
 
 
@@ -60,12 +62,6 @@ def replace_by_boxes(study: Study) -> Study:
             low, right = places.max(0)
             mask[top : low + 1, left : right + 1] = -1
     return Study.from_arrays(np.stack([case.image for case in study]), labels)
-
-
-def quiet_fit(study: Study, method: str, **options: Any) -> raters.Model:
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="the raters' mean matrix")
-        return raters.fit(study, method, **options)
 
 
 def check_predictions(model: raters.Model, study: Study, tmp_path: Path) -> None:

@@ -10,7 +10,6 @@ import shutil
 import signal
 import sys
 import time
-import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -26,8 +25,8 @@ from raters.learning.methods.base import Batch
 from raters.learning.training.engine import Learner
 from raters.learning.training.epochs import read_checkpoint, write_checkpoint
 from raters.learning.training.run import Record, read_history, read_scores
-from raters.simulation import phantom_study, simulate
 from raters.study.study import Study
+from tests.support.learning import quiet_fit, simulate_masks
 
 processes = multiprocessing.get_context("forkserver")
 processes.set_forkserver_preload(["raters.learning.training.fit", __name__])
@@ -51,24 +50,14 @@ def draw_answer_study(cases: int = 60, features: int = 3) -> Study:
 
 @pytest.fixture(scope="module")
 def simulated_masks() -> Study:
-    drawn = simulate(phantom_study("lesions", 10, (16, 16)), "good,over,under", seed=1)
-    return Study.from_arrays(
-        images=np.stack([np.asarray(case.image) for case in drawn.iter_cases()]),
-        labels=np.stack([case.labels for case in drawn.iter_cases()]),
-        raters=list(drawn.raters),
-    )
-
-
-def fit(study: Study, method: str | None = None, **options: Any) -> raters.Model:
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="the raters' mean matrix")
-        return raters.fit(study, method, **options)
+    """Masks by three kinds of raters."""
+    return simulate_masks(10, (16, 16), "good,over,under", raters=["good", "over", "under"])
 
 
 def train_and_resume(folder: Path, **options: Any) -> None:
     """Train in a process of its own; it resumes if there is something to resume."""
     torch.set_num_threads(1)
-    fit(draw_answer_study(), "global-cm", folder=folder, resume=True, **{**FLAT, **options})
+    quiet_fit(draw_answer_study(), "global-cm", folder=folder, resume=True, **{**FLAT, **options})
 
 
 def start_process(target: Callable[..., None], *args: Any, **options: Any) -> Any:
@@ -257,14 +246,14 @@ def test_an_interrupted_run_of_masks_goes_on_exactly(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     given = {"epochs": 5, "batch_size": 4, "width": 2, "depth": 2, "dropout": 0.2, **options}
-    fit(simulated_masks, method, progress=False, folder=tmp_path / "whole", **given)
+    quiet_fit(simulated_masks, method, progress=False, folder=tmp_path / "whole", **given)
     with monkeypatch.context() as patch, pytest.raises(error):
         interrupt_at(patch, error, epoch)
-        fit(simulated_masks, method, progress=False, folder=tmp_path / "broken", **given)
+        quiet_fit(simulated_masks, method, progress=False, folder=tmp_path / "broken", **given)
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
     log = (tmp_path / "broken" / "log.txt").read_text()
     assert ("stopped by Ctrl-C" if error is KeyboardInterrupt else "stumbled") in log
-    model = fit(simulated_masks, progress=False, folder=tmp_path / "broken", resume=True)
+    model = quiet_fit(simulated_masks, progress=False, folder=tmp_path / "broken", resume=True)
     assert_same_run(tmp_path / "broken", tmp_path / "whole")
     assert timeless(model.history) == timeless(read_history(tmp_path / "whole")[0])
 
@@ -272,12 +261,12 @@ def test_an_interrupted_run_of_masks_goes_on_exactly(
 def test_a_run_that_ended_before_its_weights_were_written(tmp_path: Path) -> None:
     """Killed after the last epoch, or after it stopped early: nothing is trained again."""
     options = {**FLAT, "schedule": "constant", "lr": 0.3, "patience": 2, "epochs": 30}
-    fit(draw_answer_study(), "global-cm", folder=tmp_path / "whole", **options)
+    quiet_fit(draw_answer_study(), "global-cm", folder=tmp_path / "whole", **options)
     assert read_scores(tmp_path / "whole")["stopped_early"]
     shutil.copytree(tmp_path / "whole", tmp_path / "late")
     (tmp_path / "late" / "weights.safetensors").unlink()
     (tmp_path / "late" / "scores.json").unlink()
-    fit(draw_answer_study(), folder=tmp_path / "late", resume=True, progress=False)
+    quiet_fit(draw_answer_study(), folder=tmp_path / "late", resume=True, progress=False)
     assert_same_run(tmp_path / "late", tmp_path / "whole")
     assert read_scores(tmp_path / "late")["stopped_early"]
 
@@ -293,7 +282,7 @@ class TestNoRoom:
         assert "use --resume" in told.read_text()
         assert [path.name for path in (folder / "checkpoints").iterdir()] == ["last.ckpt"]
         assert len(read_checkpoint(folder / CHECKPOINT)["raters"]["history"]) == 2
-        fit(draw_answer_study(), folder=folder, resume=True, progress=False)
+        quiet_fit(draw_answer_study(), folder=folder, resume=True, progress=False)
         assert_same_run(folder, whole)
 
     def test_in_the_middle_of_writing(
@@ -340,7 +329,7 @@ class TestBadCheckpoints:
         folder = tmp_path_factory.mktemp("stopped") / "run"
         with pytest.MonkeyPatch.context() as patch, pytest.raises(RuntimeError):
             interrupt_at(patch, RuntimeError, epoch=2)
-            fit(draw_answer_study(), "global-cm", folder=folder, **FLAT)
+            quiet_fit(draw_answer_study(), "global-cm", folder=folder, **FLAT)
         return folder
 
     @pytest.fixture
@@ -351,7 +340,7 @@ class TestBadCheckpoints:
         path = folder / CHECKPOINT
         path.write_bytes(path.read_bytes()[:-1000])
         with pytest.raises(RatersError, match=r"last\.ckpt: found a damaged file"):
-            fit(draw_answer_study(), folder=folder, resume=True, progress=False)
+            quiet_fit(draw_answer_study(), folder=folder, resume=True, progress=False)
 
     def test_one_wrong_bit(self, folder: Path) -> None:
         path = folder / CHECKPOINT
@@ -359,25 +348,25 @@ class TestBadCheckpoints:
         content[len(content) // 2] ^= 1
         path.write_bytes(content)
         with pytest.raises(RatersError, match=r"last\.ckpt: found a damaged file"):
-            fit(draw_answer_study(), folder=folder, resume=True, progress=False)
+            quiet_fit(draw_answer_study(), folder=folder, resume=True, progress=False)
 
     def test_a_stranger_runs_no_code(self, folder: Path, tmp_path: Path) -> None:
         whole = read_checkpoint(folder / CHECKPOINT)
         write_checkpoint(folder / CHECKPOINT, {**whole, "evil": Evil(tmp_path / "hacked")})
         with pytest.raises(RatersError, match="expected a checkpoint of raters train"):
-            fit(draw_answer_study(), folder=folder, resume=True, progress=False)
+            quiet_fit(draw_answer_study(), folder=folder, resume=True, progress=False)
         assert not (tmp_path / "hacked").exists()
 
     def test_of_another_version(self, folder: Path) -> None:
         whole = read_checkpoint(folder / CHECKPOINT)
         write_checkpoint(folder / CHECKPOINT, {**whole, "raters": {"history": []}})
         with pytest.raises(RatersError, match="checkpoint of another version of raters"):
-            fit(draw_answer_study(), folder=folder, resume=True, progress=False)
+            quiet_fit(draw_answer_study(), folder=folder, resume=True, progress=False)
 
     def test_of_something_else(self, folder: Path) -> None:
         write_checkpoint(folder / CHECKPOINT, {"state_dict": {}})
         with pytest.raises(RatersError, match="expected a checkpoint of raters train"):
-            fit(draw_answer_study(), folder=folder, resume=True, progress=False)
+            quiet_fit(draw_answer_study(), folder=folder, resume=True, progress=False)
 
 
 class Evil:
@@ -397,7 +386,7 @@ class TestWhatMustBeTheSame:
     @classmethod
     def folder(cls, tmp_path_factory: pytest.TempPathFactory) -> Path:
         folder = tmp_path_factory.mktemp("runs") / "run"
-        fit(
+        quiet_fit(
             draw_answer_study(), "global-cm", folder=folder, **{**FLAT, "epochs": 4, "warm_up": 0.5}
         )
         return folder
@@ -417,25 +406,25 @@ class TestWhatMustBeTheSame:
         self, folder: Path, options: dict[str, Any], message: str
     ) -> None:
         with pytest.raises(RatersError, match=message):
-            fit(draw_answer_study(), folder=folder, resume=True, progress=False, **options)
+            quiet_fit(draw_answer_study(), folder=folder, resume=True, progress=False, **options)
 
     def test_other_studies_are_refused(self, folder: Path) -> None:
         study = draw_answer_study()
         again: dict[str, Any] = {"folder": folder, "resume": True, "progress": False}
         with pytest.raises(RatersError, match="found raters=0, 1, expected 0, 1, 2 as in"):
-            fit(study.select(raters=["0", "1"]), **again)
+            quiet_fit(study.select(raters=["0", "1"]), **again)
         ids = list(study.index.ids)
         message = "found the case '3' .*, expected the case '2' .* as in .*splits.csv"
         with pytest.raises(RatersError, match=message):
-            fit(study.select(cases=ids[:2] + ids[3:]), **again)
+            quiet_fit(study.select(cases=ids[:2] + ids[3:]), **again)
         with pytest.raises(RatersError, match=r"found the case '0' \(.*group 'x'\), expected"):
-            fit(regroup(study, {"0": "x"}), **again)
+            quiet_fit(regroup(study, {"0": "x"}), **again)
 
     def test_a_finished_run_is_given_back(self, folder: Path) -> None:
         """The same options, in other words, and options that do not change the result."""
         options = {**FLAT, "epochs": 4, "warm_up": 0.5, "augment": "auto", "num_workers": 2}
         before = (folder / "weights.safetensors").stat().st_mtime_ns
-        model = fit(draw_answer_study(), "global-cm", folder=folder, resume=True, **options)
+        model = quiet_fit(draw_answer_study(), "global-cm", folder=folder, resume=True, **options)
         assert (folder / "weights.safetensors").stat().st_mtime_ns == before
         assert "the run is finished" in (folder / "log.txt").read_text().splitlines()[-1]
         case = draw_answer_study()[0]
@@ -443,7 +432,7 @@ class TestWhatMustBeTheSame:
 
     def test_a_run_without_resume_is_refused(self, folder: Path) -> None:
         with pytest.raises(RatersError, match=r"found a run, expected a new folder.*--resume"):
-            fit(draw_answer_study(), "global-cm", folder=folder, **FLAT)
+            quiet_fit(draw_answer_study(), "global-cm", folder=folder, **FLAT)
 
 
 def regroup(study: Study, groups: dict[str, str]) -> Study:

@@ -31,8 +31,8 @@ from raters.learning.training.run import (
     room_for,
     write_splits,
 )
-from raters.simulation import phantom_study, simulate
 from raters.study.study import Study
+from tests.support.learning import quiet_fit, simulate_masks
 
 FLAT: dict[str, Any] = {"epochs": 4, "batch_size": 8, "progress": False}
 TINY: dict[str, Any] = {"epochs": 2, "batch_size": 4, "width": 4, "depth": 2, "progress": False}
@@ -48,17 +48,8 @@ def draw_answer_study(**more: Any) -> Study:
 
 
 def simulate_two_raters() -> Study:
-    drawn = simulate(phantom_study("lesions", 8, (16, 16)), "good,over", seed=1)
-    return Study.from_arrays(
-        images=np.stack([np.asarray(case.image) for case in drawn.iter_cases()]),
-        labels=np.stack([case.labels for case in drawn.iter_cases()]),
-    )
-
-
-def fit(study: Study, method: str | None = None, **options: Any) -> raters.Model:
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="the raters' mean matrix")
-        return raters.fit(study, method, **options)
+    """Simulate masks by two kinds of raters."""
+    return simulate_masks(8, (16, 16), "good,over")
 
 
 class TestFolder:
@@ -70,7 +61,9 @@ class TestFolder:
     @classmethod
     def run(cls, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, raters.Model]:
         folder = tmp_path_factory.mktemp("runs") / "deep" / "run"
-        return folder, fit(draw_answer_study(splits=cls.SPLITS), "global-cm", folder=folder, **FLAT)
+        return folder, quiet_fit(
+            draw_answer_study(splits=cls.SPLITS), "global-cm", folder=folder, **FLAT
+        )
 
     def test_all_files_are_there_and_no_others(self, run: tuple[Path, raters.Model]) -> None:
         folder, _ = run
@@ -122,17 +115,17 @@ class TestFolder:
         assert np.array_equal(raters.load(folder).truth(case), model.truth(case))
 
     def test_a_folder_makes_no_difference(self, run: tuple[Path, raters.Model]) -> None:
-        model = fit(draw_answer_study(splits=self.SPLITS), "global-cm", **FLAT)
+        model = quiet_fit(draw_answer_study(splits=self.SPLITS), "global-cm", **FLAT)
         for name, tensor in model.method.state_dict().items():
             assert torch.equal(tensor, run[1].method.state_dict()[name])
 
 
 def test_what_fails_before_it_starts_leaves_no_folder(tmp_path: Path) -> None:
     with pytest.raises(RatersError, match="no reference"):
-        fit(draw_answer_study(), "oracle-cm", folder=tmp_path / "run", **FLAT)
+        quiet_fit(draw_answer_study(), "oracle-cm", folder=tmp_path / "run", **FLAT)
     assert not (tmp_path / "run").exists()
     with pytest.raises(RatersError, match="found epochs=0"):
-        fit(draw_answer_study(), "vote", folder=tmp_path / "run", epochs=0)
+        quiet_fit(draw_answer_study(), "vote", folder=tmp_path / "run", epochs=0)
     assert not (tmp_path / "run").exists()
 
 
@@ -147,7 +140,7 @@ def test_warnings_are_logged_and_shown(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 def test_an_unfinished_run_is_told_from_a_broken_model(tmp_path: Path) -> None:
-    fit(draw_answer_study(), "vote", folder=tmp_path / "run", **FLAT)
+    quiet_fit(draw_answer_study(), "vote", folder=tmp_path / "run", **FLAT)
     (tmp_path / "run" / "weights.safetensors").unlink()
     with pytest.raises(RatersError, match=r"found an unfinished run \(epoch 4 of 4\).*--resume"):
         refuse_unfinished(tmp_path / "run")
@@ -195,7 +188,7 @@ def test_devices_that_are_not_there_are_said(monkeypatch: pytest.MonkeyPatch) ->
 
     monkeypatch.setattr("lightning.Trainer", refuse)
     with pytest.raises(RatersError, match=r"found devices=1 .* your machine has: \[0\]"):
-        fit(draw_answer_study(), "vote", **FLAT)
+        quiet_fit(draw_answer_study(), "vote", **FLAT)
 
 
 def test_a_gpu_without_room_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -204,7 +197,7 @@ def test_a_gpu_without_room_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
     monkeypatch.setattr(Learner, "training_step", full)
     with pytest.raises(RatersError, match=r"on the GPU \(CUDA out of memory\), expected .*batch"):
-        fit(draw_answer_study(), "vote", folder=tmp_path, **FLAT)
+        quiet_fit(draw_answer_study(), "vote", folder=tmp_path, **FLAT)
     assert "stopped by an error: found no memory on the GPU" in (tmp_path / "log.txt").read_text()
 
 
@@ -213,7 +206,7 @@ def test_a_process_that_trains_alone_writes(
 ) -> None:
     """The numbers of processes of some other work (a sweep, say) are not those of training."""
     monkeypatch.setenv("RANK", "3")
-    fit(draw_answer_study(), "vote", folder=tmp_path, **{**FLAT, "epochs": 1})
+    quiet_fit(draw_answer_study(), "vote", folder=tmp_path, **{**FLAT, "epochs": 1})
     assert len(raters.load(tmp_path).history) == 1
 
 
@@ -250,7 +243,7 @@ def test_the_callers_random_numbers_stay(method: str) -> None:
     random.seed(1)
     before = torch.get_rng_state(), str(np.random.get_state()), random.getstate()  # noqa: NPY002
     try:
-        fit(draw_answer_study(), method, **{**FLAT, "dropout": 0.5})
+        quiet_fit(draw_answer_study(), method, **{**FLAT, "dropout": 0.5})
     except RatersError:
         assert method == "no such method"
     assert torch.equal(torch.get_rng_state(), before[0])
@@ -267,7 +260,8 @@ class TestPatience:
         for warm_up in (0, 6):
             options = {**LONG, "warm_up": warm_up}
             losses = [
-                row["held_out"] for row in fit(draw_answer_study(), "global-cm", **options).history
+                row["held_out"]
+                for row in quiet_fit(draw_answer_study(), "global-cm", **options).history
             ]
             best = np.inf
             improved = warm_up
@@ -279,7 +273,9 @@ class TestPatience:
                     break
             assert epoch < 25  # else the data show nothing
             folder = tmp_path / str(warm_up)
-            model = fit(draw_answer_study(), "global-cm", patience=3, folder=folder, **options)
+            model = quiet_fit(
+                draw_answer_study(), "global-cm", patience=3, folder=folder, **options
+            )
             assert len(model.history) == epoch
             assert model.best_epoch == improved
             assert read_scores(folder)["stopped_early"] is True
@@ -287,9 +283,9 @@ class TestPatience:
 
     def test_it_needs_scores(self) -> None:
         with pytest.raises(RatersError, match="found patience=2 and no held-out cases"):
-            fit(draw_answer_study(), "vote", patience=2, val_fraction=0.0, **FLAT)
+            quiet_fit(draw_answer_study(), "vote", patience=2, val_fraction=0.0, **FLAT)
         with pytest.raises(RatersError, match="found patience=2 and select='last'"):
-            fit(draw_answer_study(), "vote", patience=2, select="last", **FLAT)
+            quiet_fit(draw_answer_study(), "vote", patience=2, select="last", **FLAT)
 
 
 class TestPrecision:
@@ -300,7 +296,7 @@ class TestPrecision:
         losses = {
             precision: [
                 row["loss"]
-                for row in fit(
+                for row in quiet_fit(
                     simulate_two_raters(), "pixel-cm", precision=precision, **TINY
                 ).history
             ]
@@ -311,7 +307,7 @@ class TestPrecision:
         assert losses["bf16"] != losses["32"]
 
     def test_only_the_backbone_is_rounded(self) -> None:
-        model = fit(simulate_two_raters(), "pixel-cm", precision="bf16", **TINY)
+        model = quiet_fit(simulate_two_raters(), "pixel-cm", precision="bf16", **TINY)
         network = model.method.network
         assert isinstance(network, TruthNetwork)
         assert network.half_type is None  # predictions have 32 bits
@@ -328,7 +324,7 @@ class TestPrecision:
     def test_without_a_gpu(self) -> None:
         assert precision_of("auto") == "32"
         with pytest.raises(RatersError, match="found precision='16' without a GPU"):
-            fit(draw_answer_study(), "vote", precision="16", **FLAT)
+            quiet_fit(draw_answer_study(), "vote", precision="16", **FLAT)
 
 
 class TestLoggers:
@@ -338,7 +334,7 @@ class TestLoggers:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of its own imports
             from tensorboard.backend.event_processing.event_file_loader import EventFileLoader
-        model = fit(
+        model = quiet_fit(
             draw_answer_study(), "global-cm", folder=tmp_path, loggers=("tensorboard",), **FLAT
         )
         found: dict[str, list[tuple[int, float]]] = {}
@@ -361,9 +357,9 @@ class TestLoggers:
         monkeypatch.setitem(sys.modules, name, None)  # as if it were not installed
         message = rf"found no {name}, expected pip install 'raters\[{name}\]'"
         with pytest.raises(RatersError, match=message):
-            fit(draw_answer_study(), "vote", folder=tmp_path / "run", loggers=[name], **FLAT)
+            quiet_fit(draw_answer_study(), "vote", folder=tmp_path / "run", loggers=[name], **FLAT)
         assert not (tmp_path / "run").exists()
 
     def test_they_need_a_folder(self) -> None:
         with pytest.raises(RatersError, match="'tensorboard' and no folder"):
-            fit(draw_answer_study(), "vote", loggers=["tensorboard"], **FLAT)
+            quiet_fit(draw_answer_study(), "vote", loggers=["tensorboard"], **FLAT)

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from matplotlib.collections import LineCollection
 from matplotlib.colors import to_hex, to_rgb, to_rgba
 from matplotlib.figure import Figure
+from numpy.random import default_rng
 from numpy.typing import NDArray
 
 import raters
@@ -45,10 +46,6 @@ ODD = [
 ]
 
 
-def rng(seed: int = 0) -> np.random.Generator:
-    return np.random.default_rng(seed)
-
-
 def lay_out(figure: Figure) -> Figure:
     """Lay a figure out and shape all its texts, without painting: a test below saves them all."""
     figure.draw_without_rendering()
@@ -68,7 +65,7 @@ def hex_of(colours: Any) -> str:
 
 
 def matrices(raters_: int, classes: int) -> NDArray[np.float64]:
-    return np.asarray(rng().dirichlet(np.ones(classes), (raters_, classes)))
+    return np.asarray(default_rng(0).dirichlet(np.ones(classes), (raters_, classes)))
 
 
 def draw_disc_study(raters_: int = 3, names: list[str] | None = None) -> Study:
@@ -92,10 +89,10 @@ def performance(names: list[str]) -> list[Row]:
 def figures(names: list[str], theme: plots.Theme) -> dict[str, Callable[[], Figure]]:
     """Return every figure, with raters (and classes) of these names."""
     count = len(names)
-    masks = (rng().random((count, 12, 12)) < 0.5).astype(int)
+    masks = (default_rng(0).random((count, 12, 12)) < 0.5).astype(int)
     given_study = draw_disc_study(count, names)
     curve: list[Row] = [{"epoch": 1, "loss": 1.0, names[0]: 2.0}, {"epoch": 2, "loss": None}]
-    answers = Study.from_arrays(labels=rng().integers(0, 3, (9, count)), raters=names)
+    answers = Study.from_arrays(labels=default_rng(0).integers(0, 3, (9, count)), raters=names)
     counts = plots.signed_distance_counts(masks[0], masks)
     truth = matrices(count, 3) if count < 5 else None  # panels cost time
     return {
@@ -256,7 +253,7 @@ def test_true_matrices_stand_beside_the_estimated_ones() -> None:
 @given(st.integers(1, 7), st.integers(1, 7), st.integers(0, 10**6))
 @quick
 def test_outlines_enclose_exactly_the_pixels(rows: int, columns: int, seed: int) -> None:
-    mask = rng(seed).random((rows, columns)) < 0.5
+    mask = default_rng(seed).random((rows, columns)) < 0.5
     lines = plots.border_lines(mask)
     area = sum(
         float((line[:-1, 0] * line[1:, 1] - line[1:, 0] * line[:-1, 1]).sum()) / 2 for line in lines
@@ -308,7 +305,7 @@ def test_volumes_show_the_slice_that_raters_differ_on() -> None:
 
 
 def test_a_slice_is_turned_with_its_outlines() -> None:
-    image = rng().random((1, 5, 6, 7))
+    image = default_rng(0).random((1, 5, 6, 7))
     masks = np.zeros((1, 5, 6, 7), int)
     masks[0, 4, 0, 3] = 1  # first axis to the right, second upwards: the lower right corner
     axes = plots.overlay(image, masks, slice=3).axes[0]
@@ -322,7 +319,7 @@ def test_a_slice_is_turned_with_its_outlines() -> None:
 
 @pytest.mark.parametrize("channels", [1, 2, 3, 4])
 def test_images_of_any_number_of_channels(channels: int) -> None:
-    image = rng().integers(0, 255, (channels, 8, 9)).astype(np.uint8)
+    image = default_rng(0).integers(0, 255, (channels, 8, 9)).astype(np.uint8)
     axes = plots.overlay(image, np.eye(8, 9, dtype=int)[None]).axes[0]
     shape = (8, 9, 3) if channels == 3 else (8, 9)
     assert np.asarray(axes.images[0].get_array()).shape == shape
@@ -361,7 +358,7 @@ def test_agreement_holds_the_table_in_the_order_given() -> None:
 
 
 def test_clusters_stand_together() -> None:
-    camp = rng(1).integers(0, 2, 12)
+    camp = default_rng(1).integers(0, 2, 12)
     similarity = np.where(camp[:, None] == camp, 0.9, 0.2)
     ordered = camp[clustered(similarity)]
     assert (np.diff(ordered) != 0).sum() == 1
@@ -386,8 +383,8 @@ def test_skill_of_matrices_is_the_mean_diagonal() -> None:
 
 
 def test_reliability_bins_add_up_and_give_the_error() -> None:
-    probabilities = rng().dirichlet(np.ones(3), 500).T
-    labels = rng(1).integers(0, 3, 500)
+    probabilities = default_rng(0).dirichlet(np.ones(3), 500).T
+    labels = default_rng(1).integers(0, 3, 500)
     error = metrics.calibration_error(labels, probabilities, 10)
     figure = plots.reliability(probabilities, labels, bins=10)
     assert figure.axes[0].get_title() == f"ECE {error:.3f}"
@@ -421,8 +418,8 @@ def test_volumes_are_those_of_agree() -> None:
 @given(st.integers(0, 10**6))
 @quick
 def test_relative_volumes_against_a_loop(seed: int) -> None:
-    values = rng(seed).integers(0, 4, (3, 4)).astype(float)
-    values[rng(seed + 1).random((3, 4)) < 0.2] = np.nan
+    values = default_rng(seed).integers(0, 4, (3, 4)).astype(float)
+    values[default_rng(seed + 1).random((3, 4)) < 0.2] = np.nan
     found = relative_volumes(values)
     for case, rater in np.ndindex(3, 4):
         own = values[case, rater]
@@ -447,8 +444,8 @@ def test_difficulty_takes_sizes_of_cases() -> None:
 @given(st.integers(0, 10**6), st.sampled_from([(1.0, 1.0), (0.7, 2.5)]))
 @quick
 def test_distance_counts_against_a_slow_loop(seed: int, spacing: tuple[float, float]) -> None:
-    consensus = rng(seed).integers(-1, 2, (5, 6))
-    labels = rng(seed + 1).integers(-1, 2, (2, 5, 6))
+    consensus = default_rng(seed).integers(-1, 2, (5, 6))
+    labels = default_rng(seed + 1).integers(-1, 2, (2, 5, 6))
     edges = np.array([-4.0, -2.0, -1.0, 0.0, 0.5, 1.0, 3.0, 4.0])
     seen, drawn_ = np.zeros((2, 2, 7), int)
     voxels = list(np.ndindex(5, 6))

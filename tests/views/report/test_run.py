@@ -34,6 +34,7 @@ from raters.views.report.blocks import all_blocks
 from raters.views.report.run import run_report
 from raters.views.report.run_scores import part_said, told
 from raters.views.texts.say import plain
+from tests.support.learning import simulate_masks
 from tests.support.models import make_model
 
 pytestmark = pytest.mark.usefixtures("small_figures")
@@ -63,12 +64,11 @@ def paragraphs_of(report: Report) -> str:
 
 def simulate_lesion_study() -> Study:
     """Draw 8 small cases by 3 raters, one of them with a wicked name; 3 cases are for tests."""
-    simulated = simulate(phantom_study("lesions", 8, (32, 32)), "good,over,under", seed=1)
-    cases = list(simulated)
-    return Study.from_arrays(
-        images=np.stack([case.image for case in cases if case.image is not None]),
-        labels=np.stack([case.labels for case in cases]),
-        reference=np.stack([case.reference for case in cases if case.reference is not None]),
+    return simulate_masks(
+        8,
+        (32, 32),
+        "good,over,under",
+        has_reference=True,
         raters=["good", NASTY, "under"],
         classes=["background", "lesion"],
         splits=["train"] * 5 + ["test"] * 3,

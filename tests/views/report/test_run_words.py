@@ -13,21 +13,21 @@ from raters.evaluation.result import Evaluation
 from raters.learning.evaluation.watch import Estimated
 from raters.study.study import Study
 from raters.views.report import Report, TextBlock
-from raters.views.report.blocks import all_blocks
 from raters.views.report.run import run_report
 from raters.views.report.run_raters import said_of, skill_rows
 from raters.views.report.run_scores import as_rater_section, calibration_section
 from raters.views.texts.say import plain, say
 from tests.support.models import make_model
+from tests.support.reports import first_screen_of, texts_and_captions
 
 pytestmark = pytest.mark.usefixtures("small_figures")
 
 
-def words_of(report: Report) -> str:
+def words_and_numbers_of(report: Report) -> str:
     """Return all paragraphs, captions, heads and the first screen."""
-    texts = [b.text if isinstance(b, TextBlock) else b.caption for b in all_blocks(report)]
-    assert report.first is not None
-    texts += [number.about for number in report.first.numbers]
+    texts = texts_and_captions(report)
+    for number in first_screen_of(report).numbers:
+        texts.append(number.about)
     return "\n".join(map(plain, texts))
 
 
@@ -147,7 +147,7 @@ def test_a_reference_is_spoken_of_only_where_there_is_one(known: bool, tmp_path:
         raters=model.config.raters,
         classes={c.value: c.name for c in model.config.classes},
     )
-    text = words_of(run_report(tmp_path, study, shown=1))
+    text = words_and_numbers_of(run_report(tmp_path, study, shown=1))
     for words in ("Trust the rows of the reference", "and reference in white", "The true matrices"):
         assert (words in text) == known
     assert "averaged over the pixels of 2 cases" in text

@@ -24,9 +24,10 @@ from raters.fusion._vote import vote
 from raters.metrics.border import border_counts, signed_distance_counts
 from raters.study.places import remember_study, remembered_options
 from raters.study.study import Study
-from raters.views.report.blocks import Report, TableBlock, TextBlock, ViewerBlock, all_blocks
+from raters.views.report.blocks import TextBlock, ViewerBlock, all_blocks
 from raters.views.texts.say import plain, say
 from tests.support.command_line import Run
+from tests.support.reports import table_named, words_of
 from tests.support.viewer_labels import labels_by_layer
 
 pytestmark = pytest.mark.usefixtures("small_figures")
@@ -74,17 +75,6 @@ def write_files_study(folder: Path, cases: int = 3) -> str:
     return str(folder / "masks/{rater}/{case}.png")
 
 
-def table(made: Report, name: str) -> TableBlock:
-    found = [b for b in all_blocks(made) if isinstance(b, TableBlock) and b.name == name]
-    assert len(found) == 1
-    return found[0]
-
-
-def words_of(made: Report) -> str:
-    texts = [b.text if isinstance(b, TextBlock) else b.caption for b in all_blocks(made)]
-    return " ".join(map(plain, texts))
-
-
 # What a path is.
 
 
@@ -130,13 +120,13 @@ def test_tables_of_a_study_equal_agree() -> None:
     study = draw_disc_study(RATERS)
     agreement = raters.agree(study)
     made = make_report(study, cases_shown=1)
-    assert table(made, "pairs").rows == agreement.pairs
-    shown = {row["rater"]: row for row in table(made, "raters").rows}
+    assert table_named(made, "pairs").rows == agreement.pairs
+    shown = {row["rater"]: row for row in table_named(made, "raters").rows}
     for row in agreement.raters:
         assert row["class"] == ALL
         for column in ("cases", "dice_rest", "kappa_rest", "volume", "bias"):
             assert shown[row["rater"]][column] == row[column]
-    cases = table(made, "cases-by-disagreement").rows
+    cases = table_named(made, "cases-by-disagreement").rows
     assert [row["case"] for row in cases] == [row["case"] for row in agreement.cases]
     sizes = [study[str(row["case"])].labels.sum(axis=(1, 2)).mean() for row in cases]
     assert [row["size"] for row in cases] == pytest.approx(sizes)
@@ -147,8 +137,8 @@ def test_performance_equals_consensus(tmp_path: Path) -> None:
     consensus = raters.fuse(study, "staple")
     write_consensus(consensus, tmp_path / "fused")
     made = make_report(tmp_path / "fused", study)
-    assert table(made, "performance-of-raters").rows == json.loads(json.dumps(consensus.rows))
-    dice = {row["rater"]: row["dice"] for row in table(made, "raters-against-consensus").rows}
+    assert table_named(made, "performance-of-raters").rows == json.loads(json.dumps(consensus.rows))
+    dice = {row["rater"]: row["dice"] for row in table_named(made, "raters-against-consensus").rows}
     for k, rater in enumerate(study.raters):
         one = []
         for case, fusion in consensus.iter_cases():
@@ -249,7 +239,7 @@ def test_the_typical_ratio_is_that_of_volumes() -> None:
     study = draw_disc_study({"ann": 0.0, "bob": 0.0, "half": -2.5}, cases=1)
     sizes = study[0].labels.sum(axis=(1, 2))
     made = make_report(study, cases_shown=0)
-    ratio = {row["rater"]: row["typical_ratio"] for row in table(made, "raters").rows}
+    ratio = {row["rater"]: row["typical_ratio"] for row in table_named(made, "raters").rows}
     assert ratio["half"] == pytest.approx(sizes[2] / sizes[:2].mean(), abs=0.006)
 
 
@@ -415,9 +405,9 @@ def test_class_table(tmp_path: Path) -> None:
         in words_of(made)
     )
     study = raters.read(path)
-    shown = {row["rater"]: row["agreement_rest"] for row in table(made, "raters").rows}
+    shown = {row["rater"]: row["agreement_rest"] for row in table_named(made, "raters").rows}
     assert shown == {r["rater"]: r["agreement_rest"] for r in raters.agree(study).raters}
-    assert table(made, "tasks").rows[0]["given"].endswith("(1)")
+    assert table_named(made, "tasks").rows[0]["given"].endswith("(1)")
     assert report(path, tmp_path / "out").exists()
 
 
@@ -429,12 +419,14 @@ def test_fused_class_table(tmp_path: Path, method: str) -> None:
     write_consensus(consensus, tmp_path / "fused")
     made = make_report(tmp_path / "fused", study)
     accuracy = {
-        row["rater"]: row["accuracy"] for row in table(made, "raters-against-consensus").rows
+        row["rater"]: row["accuracy"] for row in table_named(made, "raters-against-consensus").rows
     }
     assert accuracy == {"a": 1.0, "b": 1.0, "bot": 0.0, "c": 1.0, "d": 1.0, "e": 1.0}
     if method == "dawid-skene":
-        assert table(made, "performance-of-raters").rows == json.loads(json.dumps(consensus.rows))
-    assert all(row["changed"] == 0 for row in table(made, "without-each-rater").rows)
+        assert table_named(made, "performance-of-raters").rows == json.loads(
+            json.dumps(consensus.rows)
+        )
+    assert all(row["changed"] == 0 for row in table_named(made, "without-each-rater").rows)
     assert report(tmp_path / "fused", tmp_path / "out", study).exists()
 
 

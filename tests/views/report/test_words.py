@@ -37,7 +37,6 @@ from raters.views import plots
 from raters.views.plots.style import FALSE_NEGATIVE, FALSE_POSITIVE
 from raters.views.report.blocks import (
     FigureBlock,
-    First,
     Report,
     TableBlock,
     TextBlock,
@@ -48,6 +47,7 @@ from raters.views.report.run_raters import rater_section
 from raters.views.report.tables import shown_value
 from raters.views.texts.say import plain, say
 from tests.support.models import make_model
+from tests.support.reports import first_screen_of, table_named, texts_and_captions
 
 pytestmark = pytest.mark.usefixtures("small_figures")
 SIDE = 32
@@ -77,22 +77,13 @@ def fuse_and_report(study: Study, folder: Path, method: str = "vote", **options:
     return make_report(folder / "fused", study, cases_shown=1)
 
 
-def first_of(made: Report) -> First:
-    assert made.first is not None
-    return made.first
-
-
-def words_of(made: Report) -> str:
+def all_words_of(made: Report) -> str:
+    """Return the words of heads, actions and blocks, without their marks."""
     texts = [section.about for section in made.sections]
-    texts += [] if made.first is None else made.first.actions
-    for block in all_blocks(made):
-        texts.append(block.text if isinstance(block, TextBlock) else block.caption)
+    if made.first is not None:
+        texts += made.first.actions
+    texts += texts_and_captions(made)
     return " ".join(map(plain, texts))
-
-
-def table(made: Report, name: str) -> TableBlock:
-    (found,) = [b for b in all_blocks(made) if isinstance(b, TableBlock) and b.name == name]
-    return found
 
 
 def figure(made: Report, name: str) -> Figure:
@@ -117,15 +108,15 @@ def test_of_two_raters_staple_is_the_intersection_and_the_report_says_so(tmp_pat
     for case in study:
         mask = np.asarray(Image.open(tmp_path / "fused" / f"{case.id}.png"))
         assert np.array_equal(mask > 0, case.labels.min(axis=0) > 0)
-    text = words_of(made)
+    text = all_words_of(made)
     assert "With two raters staple gives their intersection" in text
     assert "majority" not in text
     assert "Leave-one-out needs at least three raters" in text
-    rows = table(made, "raters-against-consensus").rows
+    rows = table_named(made, "raters-against-consensus").rows
     assert [row["missed"] for row in rows] == [0, 0]
     assert [row["sensitivity"] for row in rows] == [1, 1]
     assert "largest error" not in text and "takes" not in text  # labels of two tell no errors
-    assert "Learn from both raters as they are" in plain(first_of(made).actions[2])
+    assert "Learn from both raters as they are" in plain(first_screen_of(made).actions[2])
     assert "Lowest" not in text and "segments" not in text  # the two are not ranked
 
 
@@ -141,7 +132,7 @@ def test_the_notes_of_a_method_are_in_its_report(tmp_path: Path) -> None:
     same = draw_square(4, 12)
     other = draw_square(6, 14)
     made = fuse_and_report(make_study([[same, same, other]] * 2, "ann bob cy"), tmp_path, "staple")
-    assert "and bob have the same masks in 2 of the 2 cases" in words_of(made)
+    assert "and bob have the same masks in 2 of the 2 cases" in all_words_of(made)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -169,12 +160,12 @@ def rare_and_frequent() -> Study:
 
 def test_who_misses_most_is_the_same_in_sentence_figure_and_table(tmp_path: Path) -> None:
     made = fuse_and_report(rare_and_frequent(), tmp_path)
-    rows = {row["rater"]: row for row in table(made, "raters-against-consensus").rows}
+    rows = {row["rater"]: row for row in table_named(made, "raters-against-consensus").rows}
     assert rows["two"]["missed"] > 0.4 and rows["three"]["missed"] == 0
     for row in rows.values():
         assert row["sensitivity"] == pytest.approx(1 - row["missed"] - row["other"])
     least = min(rows, key=lambda name: rows[name]["sensitivity"])
-    assert f"Lowest sensitivity: {least} ({rows[least]['sensitivity']:.2f})" in words_of(made)
+    assert f"Lowest sensitivity: {least} ({rows[least]['sensitivity']:.2f})" in all_words_of(made)
     assert least == "two"
     drawn = figure(made, "performance").axes[0]
     ordered = [text.get_text() for text in drawn.get_yticklabels()]
@@ -387,17 +378,17 @@ def five_with_a_minority() -> Study:
 def test_a_class_of_a_minority_is_said(tmp_path: Path) -> None:
     study = five_with_a_minority()
     fact = "grade2 was drawn by 2 of 5 raters only (ann and eve; 16 pixels in case 0)"
-    assert fact in words_of(make_report(study, cases_shown=0))
+    assert fact in all_words_of(make_report(study, cases_shown=0))
     consensus = raters.fuse(study, "staple")
     assert (consensus[0].labels == 2).any()
     made = fuse_and_report(study, tmp_path, "staple")
-    assert f"{fact}, and the consensus (staple) followed them" in words_of(made)
-    assert "of grade2 for" not in words_of(made)  # nobody is blamed for not drawing it
+    assert f"{fact}, and the consensus (staple) followed them" in all_words_of(made)
+    assert "of grade2 for" not in all_words_of(made)  # nobody is blamed for not drawing it
 
 
 def test_a_class_that_most_drew_is_not_said() -> None:
     study = make_study([[draw_square(4, 12)] * 3 + [draw_square(0, 0)] * 2], "ann bob cy dan eve")
-    assert "drawn by" not in words_of(make_report(study, cases_shown=0))
+    assert "drawn by" not in all_words_of(make_report(study, cases_shown=0))
 
 
 # Anonymous raters.
@@ -409,7 +400,7 @@ def anonymous_study() -> Study:
 
 
 def assert_nobody_is_named(made: Report) -> None:
-    assert "reader" not in words_of(made)
+    assert "reader" not in all_words_of(made)
     for block in all_blocks(made):
         if isinstance(block, TableBlock) and block.name not in ("cases-by-distance",):
             assert "reader" not in str(block.rows)
@@ -428,13 +419,15 @@ def test_anonymous_raters_are_not_ranked(tmp_path: Path) -> None:
     made = make_report(study, cases_shown=1)
     assert_nobody_is_named(made)
     assert not names_of(made, TableBlock) & {"raters", "pairs"}
-    assert "the largest mask is 1.4 times the smallest" in words_of(made)
+    assert "the largest mask is 1.4 times the smallest" in all_words_of(made)
     made = fuse_and_report(study, tmp_path)
     assert_nobody_is_named(made)
-    (row,) = table(made, "raters-against-consensus").rows
+    (row,) = table_named(made, "raters-against-consensus").rows
     assert made.first is not None
     assert row["dice"] == pytest.approx(made.first.numbers[0].value)
-    assert [row["rater"] for row in table(made, "raters-against-consensus").rows] == [ALL_RATERS]
+    assert [row["rater"] for row in table_named(made, "raters-against-consensus").rows] == [
+        ALL_RATERS
+    ]
     titles = [axes.get_title() for axes in figure(made, "confusion").axes]
     assert titles.count(ALL_RATERS) == 1
     assert "without-each-rater" not in names_of(made, TableBlock)
@@ -496,7 +489,7 @@ def test_a_run_on_anonymous_raters_names_nobody(tmp_path: Path, method: str) -> 
     )
     made = make_report(tmp_path, study, cases_shown=1)
     assert_nobody_is_named(made)
-    assert [row["against"] for row in table(made, "summary").rows] == [ALL_RATERS]
+    assert [row["against"] for row in table_named(made, "summary").rows] == [ALL_RATERS]
     titles = [axes.get_title() for axes in figure(made, "confusion").axes]
     assert titles == [ALL_RATERS, ""]
 
@@ -513,7 +506,7 @@ def test_workers_are_judged_by_the_reference_where_there_is_one() -> None:
     rows = accuracies(study, truth)
     assert [row["accuracy"] for row in rows] == [0.5, 0.5, 0.5, 1.0, 0.0]
     assert {row["checked"] for row in rows} == {60}
-    actions = [plain(action) for action in first_of(make_report(study)).actions]
+    actions = [plain(action) for action in first_screen_of(make_report(study)).actions]
     assert "wrong understood the task: 0 % of 60 labels of wrong equal the reference" in actions[1]
     assert "right" not in actions[1]
 
@@ -524,7 +517,7 @@ def test_only_tasks_with_a_reference_count_for_it(tmp_path: Path) -> None:
     known = np.where(np.arange(60) < 24, truth, -1)
     who = ["a", "b", "c", "wrong"]
     study = Study.from_arrays(labels=labels, raters=who, reference=known)
-    action = plain(first_of(fuse_and_report(study, tmp_path)).actions[1])
+    action = plain(first_screen_of(fuse_and_report(study, tmp_path)).actions[1])
     assert "Check what wrong understood: 0 % of 24 labels equal the reference" in action
 
 
@@ -547,7 +540,7 @@ def test_pooled_fusions_leave_raters_out_by_their_own_matrices(tmp_path: Path) -
     made = fuse_and_report(study, tmp_path, "staple", pool=True)
     consensus = raters.fuse(study, "staple", pool=True)
     state = consensus[0].confusion, consensus[0].prior
-    for row in table(made, "without-each-rater").rows:
+    for row in table_named(made, "without-each-rater").rows:
         scores = []
         for case in study:
             labels = np.array(case.labels)
@@ -557,7 +550,7 @@ def test_pooled_fusions_leave_raters_out_by_their_own_matrices(tmp_path: Path) -
             scores.append(f1_score(whole.ravel(), without.ravel()))
         assert row["dice"] == pytest.approx(np.mean(scores), abs=1e-6)
     reference = [f1_score(c.reference.ravel(), consensus.labels[c.id].ravel()) for c in study]
-    (number,) = [n for n in first_of(made).numbers if n.name == "Dice with the reference"]
+    (number,) = [n for n in first_screen_of(made).numbers if n.name == "Dice with the reference"]
     assert number.value == pytest.approx(np.mean(reference))
 
 
