@@ -131,27 +131,27 @@ def read_study(folder: Path) -> raters.Study:
 
 
 @pytest.fixture(scope="module")
-def everything(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def all_inputs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("inputs")
     draw_all(folder)
     return folder
 
 
 @pytest.fixture
-def inside_inputs(everything: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def inside_inputs(all_inputs: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """Stand in the folder of all inputs; no byte of it may change, and nothing may be added."""
-    monkeypatch.chdir(everything)
-    before = fingerprint(everything)
-    yield everything
-    assert fingerprint(everything) == before
+    monkeypatch.chdir(all_inputs)
+    before = fingerprint(all_inputs)
+    yield all_inputs
+    assert fingerprint(all_inputs) == before
 
 
-def identity(case: Case) -> str:
+def id_of_case(case: Case) -> str:
     return " ".join([case.verb, *case.words[:2], case.option.lstrip("-")])
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("case", CASES, ids=identity)
+@pytest.mark.parametrize("case", CASES, ids=id_of_case)
 def test_no_verb_writes_over_its_inputs(case: Case, run_raters: Run, inside_inputs: Path) -> None:
     for place in case.places:
         outcome = run_raters(case.verb, *case.words, case.option, place)
@@ -175,10 +175,10 @@ def test_every_verb_is_tried() -> None:
 
 @pytest.mark.slow
 def test_places_beside_the_inputs_are_fine(
-    run_raters: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, everything: Path
+    run_raters: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, all_inputs: Path
 ) -> None:
     folder = tmp_path / "all"
-    shutil.copytree(everything, folder, symlinks=True)
+    shutil.copytree(all_inputs, folder, symlinks=True)
     (folder / "linked").unlink()
     monkeypatch.chdir(folder)
     before = fingerprint(folder)

@@ -134,7 +134,7 @@ def make_predictions(study: Study, classes: Array, sure: float = 0.9) -> dict[st
     }
 
 
-def predicted_by(said: dict[str, Array], monkeypatch: pytest.MonkeyPatch) -> None:
+def predict_with(said: dict[str, Array], monkeypatch: pytest.MonkeyPatch) -> None:
     def predict(_: object, cases: Iterable[Any]) -> Iterator[tuple[Any, Prediction]]:
         return ((case, Prediction({"truth": said[case.id]})) for case in cases)
 
@@ -153,7 +153,7 @@ def fit_of(study: Study, said: dict[str, Array], counted: Array) -> tuple[float,
 def test_counted_matrices_are_those_of_the_raters(monkeypatch: pytest.MonkeyPatch) -> None:
     study, truth, matrices = draw_crowd(3000)
     wrong = np.random.default_rng(5).random(3000) < 0.2
-    predicted_by(make_predictions(study, np.where(wrong, (truth + 1) % 3, truth), 0.8), monkeypatch)
+    predict_with(make_predictions(study, np.where(wrong, (truth + 1) % 3, truth), 0.8), monkeypatch)
     found = counted_matrices(None, study)  # type: ignore[arg-type]
     np.testing.assert_allclose(found.sum(axis=-1), 1)
     np.testing.assert_allclose(found, matrices, atol=0.06)
@@ -161,7 +161,7 @@ def test_counted_matrices_are_those_of_the_raters(monkeypatch: pytest.MonkeyPatc
 
 def test_anonymous_raters_share_a_matrix(monkeypatch: pytest.MonkeyPatch) -> None:
     study, truth, matrices = draw_crowd(1500, about={"raters": "anonymous"})
-    predicted_by(make_predictions(study, truth), monkeypatch)
+    predict_with(make_predictions(study, truth), monkeypatch)
     found = counted_matrices(None, study)  # type: ignore[arg-type]
     assert (found == found[0]).all()
     np.testing.assert_allclose(found[0], matrices.mean(axis=0), atol=0.06)
@@ -179,7 +179,7 @@ def test_the_truth_explains_labels_better_than_the_vote_of_bad_raters(
     scores = {}
     for name, classes in {"truth": truth, "vote": vote, "noise": np.roll(truth, 1)}.items():
         said = make_predictions(study, classes)
-        predicted_by(said, monkeypatch)
+        predict_with(said, monkeypatch)
         scores[name] = fit_of(test, said, counted_matrices(None, train))  # type: ignore[arg-type]
     for k in range(2):
         assert scores["truth"][k] > scores["vote"][k]
@@ -194,7 +194,7 @@ def test_counted_matrices_against_a_slow_loop(masks: bool, monkeypatch: pytest.M
     study = Study.from_arrays(labels=drawn, classes=["a", "b"])
     truth = rng.dirichlet([1, 2], drawn.size // 3 if masks else 160).astype(np.float32)
     each = truth.reshape(8, 20, 2).transpose(0, 2, 1).reshape(8, 2, 4, 5) if masks else truth
-    predicted_by(dict(zip(study.index.ids, each, strict=True)), monkeypatch)
+    predict_with(dict(zip(study.index.ids, each, strict=True)), monkeypatch)
     monkeypatch.setattr(own_cell, "CLOSE", 1e-9)
     found = counted_matrices(None, study)  # type: ignore[arg-type]
     labels = np.moveaxis(drawn, 1, -1).reshape(-1, 3)
@@ -222,7 +222,7 @@ def test_agreement_of_masks_is_mean_dice() -> None:
 # Nothing of held-out cases is seen.
 
 
-def with_labels(study: Study, labels: Array) -> Study:
+def replace_labels(study: Study, labels: Array) -> Study:
     return Study.from_arrays(
         images=[case.image for case in study.iter_cases()],
         labels=labels,
@@ -239,7 +239,7 @@ def test_held_out_labels_change_neither_network_nor_matrices(method: str) -> Non
     held = study.index.splits == "test"
 
     def learnt(given: Array) -> tuple[dict[str, torch.Tensor], Array]:
-        made = with_labels(study, given)
+        made = replace_labels(study, given)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             model = fit(made, method, progress=False, epochs=2, select="likelihood")
@@ -419,7 +419,7 @@ def test_masks_with_references_have_dice_at_three_cuts(tmp_path: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def measured() -> Any:
+def advice_module() -> Any:
     place = Path(__file__).parents[2] / "benchmarks" / "advice.py"
     spec = importlib.util.spec_from_file_location("advice", place)
     assert spec is not None
@@ -429,15 +429,15 @@ def measured() -> Any:
     return module
 
 
-def test_advice_is_given_where_it_was_shown_to_be_worth_it(measured: Any) -> None:
-    found = measured.read_rows(measured.KEPT)
+def test_advice_is_given_where_it_was_shown_to_be_worth_it(advice_module: Any) -> None:
+    found = advice_module.read_rows(advice_module.KEPT)
     assert len(found) >= 24
     for kind, short in {"segmentation": "masks", "classification": "classes"}.items():
         part = [one for one in found if one["kind"] == short]
-        by_name = {row["choice"]: row for row in measured.summary(part)}
+        by_name = {row["choice"]: row for row in advice_module.summary(part)}
         own = by_name[own_table.CHOOSES]
-        vote = by_name[measured.VOTE]
-        assert measured.CRITERIA[0] == own_table.CHOOSES
+        vote = by_name[advice_module.VOTE]
+        assert advice_module.CRITERIA[0] == own_table.CHOOSES
         assert (own["high"] < 0) == (kind in own_table.WORTH)
         if kind in own_table.WORTH:
             worth = own_table.WORTH[kind]
@@ -446,19 +446,21 @@ def test_advice_is_given_where_it_was_shown_to_be_worth_it(measured: Any) -> Non
             assert (worth.within, worth.vote) == pytest.approx(shares, abs=0.005)
 
 
-def test_regret_of_choices_is_counted_from_the_best(measured: Any) -> None:
-    named = dict.fromkeys(measured.CRITERIA, "mean")
+def test_regret_of_choices_is_counted_from_the_best(advice_module: Any) -> None:
+    named = dict.fromkeys(advice_module.CRITERIA, "mean")
     points = {"vote": 80.0, "mean": 85.0, "staple": 85.5, "global-cm": 60.0, "pixel-cm": 1.0}
     one = {"kind": "masks", "truth": points, "choices": named}
-    rows = {row["choice"]: row for row in measured.summary([one, one])}
+    rows = {row["choice"]: row for row in advice_module.summary([one, one])}
     assert rows["likelihood"]["regret"] == 0.5
     assert (rows["likelihood"]["best"], rows["likelihood"]["within_a_point"]) == (0, 1)
-    assert (rows[measured.VOTE]["regret"], rows["likelihood"]["against_vote"]) == (5.5, -5.0)
+    assert (rows[advice_module.VOTE]["regret"], rows["likelihood"]["against_vote"]) == (5.5, -5.0)
 
 
-def test_a_criterion_chooses_the_method_that_fits_best(measured: Any) -> None:
+def test_a_criterion_chooses_the_method_that_fits_best(advice_module: Any) -> None:
     def row(method: str, fold: int, logs: list[float], dominance: float | None) -> dict[str, Any]:
-        blocks = [[10.0, *(10 * log + 0.01 * k for log in logs)] for k in range(measured.BLOCKS)]
+        blocks = [
+            [10.0, *(10 * log + 0.01 * k for log in logs)] for k in range(advice_module.BLOCKS)
+        ]
         return {
             "kind": "classes",
             "method": method,
@@ -479,7 +481,7 @@ def test_a_criterion_chooses_the_method_that_fits_best(measured: Any) -> None:
         for m, each in logs.items()
         for fold in range(2)
     ]
-    found = measured.chosen(rows)
+    found = advice_module.chosen(rows)
     assert found["likelihood"] == "mean"
     assert found["left_out"] == "global-cm"
     assert found["guarded"] == "dawid-skene"  # global-cm is not dominant

@@ -32,7 +32,7 @@ SMALL = ("--epochs", "1", "--width", "2", "--depth", "2")
 TINY = replace(LESIONS, train=20, test=4, shape=(32, 32), training=SMALL)
 
 
-def masks_in(folder: Path) -> dict[str, int]:
+def count_masks(folder: Path) -> dict[str, int]:
     return {path.name: len(list(path.rglob("*.png"))) for path in folder.iterdir()}
 
 
@@ -63,13 +63,13 @@ def test_draw_gives_the_small_study_twice_the_same(tmp_path: Path) -> None:
         "truth",
         "study",
     }
-    assert masks_in(tmp_path / "one/masks") == {"careful": 24, "generous": 24, "hasty": 18}
+    assert count_masks(tmp_path / "one/masks") == {"careful": 24, "generous": 24, "hasty": 18}
     draw_study(tmp_path / "two")
     for part in ("images", "masks", "truth"):
         one, two = (fingerprint(tmp_path / name / part) for name in ("one", "two"))
         assert list(one.values()) == list(two.values())
     draw_study(tmp_path / "two")  # where it is already
-    assert masks_in(tmp_path / "two/masks") == masks_in(tmp_path / "one/masks")
+    assert count_masks(tmp_path / "two/masks") == count_masks(tmp_path / "one/masks")
 
 
 @pytest.mark.slow
@@ -79,8 +79,8 @@ def test_training_images_have_one_label_test_images_all(tmp_path: Path) -> None:
     masks = tmp_path / "a/masks"
     by_image = [p.name for p in masks.glob("*/train/*.png")]
     assert len(by_image) == len(set(by_image)) == 10
-    assert all(len(list((masks / r / "train").iterdir())) == 2 for r in masks_in(masks))
-    assert all(len(list((masks / r / "test").iterdir())) == 3 for r in masks_in(masks))
+    assert all(len(list((masks / r / "train").iterdir())) == 2 for r in count_masks(masks))
+    assert all(len(list((masks / r / "test").iterdir())) == 3 for r in count_masks(masks))
     before = fingerprint(tmp_path / "a")
     assert draw_story(story, tmp_path / "a") == 0
     assert fingerprint(tmp_path / "a") == before

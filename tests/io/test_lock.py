@@ -208,7 +208,7 @@ def assert_same(one: Path, other: Path) -> None:
 
 
 @contextmanager
-def standing_still(folder: Path, *words: str) -> Iterator[subprocess.Popen]:
+def waiting_training(folder: Path, *words: str) -> Iterator[subprocess.Popen]:
     """Start a training that waits after its first epoch until there is a file `go`."""
     with process(STOP, "train", *words, folder=folder) as other:
         there = folder / "run/checkpoints/last.ckpt"
@@ -224,7 +224,7 @@ def test_two_trainings_in_one_folder(
     """The second is refused, whenever it looks; the first ends as if it had been alone."""
     monkeypatch.chdir(tmp_path)
     study = write_crowd(tmp_path)
-    with standing_still(tmp_path, *study, *SMALL, "-o", "run", "--seed", "6") as first:
+    with waiting_training(tmp_path, *study, *SMALL, "-o", "run", "--seed", "6") as first:
         words = f"run: is in use by process {first.pid} on {socket.gethostname()}, started"
         for more in ([], ["--resume"]):
             outcome = run_raters("train", *study, *SMALL, "-o", "run", "--seed", "5", *more)
@@ -255,7 +255,7 @@ def test_a_killed_training_goes_on_and_says_so(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     study = write_crowd(tmp_path)
-    with standing_still(tmp_path, *study, *SMALL, "-o", "run") as first:
+    with waiting_training(tmp_path, *study, *SMALL, "-o", "run") as first:
         kill(first)
     assert json.loads((tmp_path / "run" / LOCK_FILE).read_text())["pid"] == first.pid
     outcome = run_raters("train", *study, *SMALL, "-o", "run", "--resume")

@@ -156,7 +156,7 @@ def make_comparable(rows: list[Row]) -> list[dict[str, Any]]:
     return comparable_rows
 
 
-def comparable(rows: list[Row]) -> list[dict[str, Any]]:
+def sort_answers(rows: list[Row]) -> list[dict[str, Any]]:
     """Turn answers round to the same order."""
     return [
         {n: sorted(v.split(", ")) if n == "answers" else v for n, v in row.items()} for row in rows
@@ -172,7 +172,7 @@ def test_the_order_of_rows_changes_no_number(run_folder: Path, tmp_path: Path, s
     reports = [report_rows(run_folder, study) for study in (one, other)]
     assert reports[0].keys() == reports[1].keys()
     for name, rows in reports[0].items():
-        assert comparable(reports[1][name]) == make_comparable(rows), name
+        assert sort_answers(reports[1][name]) == make_comparable(rows), name
     first, second = (raters.evaluate(run_folder, study) for study in (one, other))
     for name in ("summary", "likelihood", "raters", "as_rater", "calibration"):
         assert getattr(second, name) == make_comparable(getattr(first, name)), name

@@ -72,7 +72,7 @@ def test_readings_equal_plain_loops(kind: Annotation, unmarked: Unmarked, num_cl
         assert np.array_equal(reading(settled, kind, unmarked, num_classes), found)
 
 
-def mixed(num_classes: int = 2, cases: int = 3) -> dict[str, Any]:
+def draw_every_kind(num_classes: int = 2, cases: int = 3) -> dict[str, Any]:
     """Make the arrays of a study with a rater of every kind; boxes are boxes."""
     rng = np.random.default_rng(0)
     labels = rng.integers(0, num_classes, (cases, 5, 6, 8)).astype(np.int16)
@@ -110,7 +110,7 @@ def assert_reads(study: Study, arrays: dict[str, Any], unmarked: str) -> None:
 @pytest.mark.parametrize("unmarked", BOTH)
 def test_every_writer_keeps_kinds(tmp_path: Path, num_classes: int, unmarked: Unmarked) -> None:
     """Drawings stay as they are drawn, so that they can be read otherwise later."""
-    arrays = mixed(num_classes)
+    arrays = draw_every_kind(num_classes)
     study = Study.from_arrays(**arrays, unmarked=unmarked)
     assert_reads(study, arrays, unmarked)
     packed = study.write(tmp_path / "packed", "packed")
@@ -123,7 +123,7 @@ def test_every_writer_keeps_kinds(tmp_path: Path, num_classes: int, unmarked: Un
 
 
 def test_parts_keep_kinds() -> None:
-    arrays = mixed()
+    arrays = draw_every_kind()
     study = Study.from_arrays(**arrays, splits=["train", "test", "train"], unmarked="rest")
     part = study.select(raters=["ben", "ann"], split="train")
     assert dict(part.annotations) == {"ann": "positive", "ben": "negative"}
@@ -155,7 +155,7 @@ def test_masks_are_unchanged(num_classes: int, seeds: list[int], empty: bool) ->
 
 def test_files_of_masks_are_as_before(tmp_path: Path) -> None:
     """No key is added to `study.yaml` or to the journal of a study without kinds."""
-    arrays = mixed()
+    arrays = draw_every_kind()
     del arrays["annotations"]
     Study.from_arrays(**arrays).write(tmp_path / "study")
     content = yaml.safe_load((tmp_path / "study/study.yaml").read_text())
@@ -197,7 +197,7 @@ def test_chosen_classes_say_what_they_said(kind: Annotation, unmarked: Unmarked,
 
 
 def test_chosen_classes_are_written_as_they_are_read(tmp_path: Path) -> None:
-    arrays = mixed(4)
+    arrays = draw_every_kind(4)
     for unmarked in BOTH:
         part = Study.from_arrays(**arrays, unmarked=unmarked).select(classes=["core", "rim"])
         for form in ("canonical", "packed"):
@@ -333,7 +333,7 @@ def test_tables_have_no_kinds(tmp_path: Path) -> None:
     ],
 )
 def test_odd_study_files_are_refused(tmp_path: Path, line: str, message: str) -> None:
-    arrays = mixed()
+    arrays = draw_every_kind()
     del arrays["annotations"]
     Study.from_arrays(**arrays).write(tmp_path / "study", "packed")
     with open(tmp_path / "study/study.yaml", "a") as file:
@@ -377,7 +377,7 @@ def test_a_box_that_is_none_is_refused_by_name(tmp_path: Path) -> None:
 
 
 def test_negatives_of_several_classes_are_left_out_or_refused() -> None:
-    arrays = mixed(3)
+    arrays = draw_every_kind(3)
     study = Study.from_arrays(**arrays)
     assert study.negatives == ("ben",)
     agreement = raters.agree(study)
@@ -396,7 +396,7 @@ def test_negatives_of_several_classes_are_left_out_or_refused() -> None:
 
 
 def test_evaluate_compares_with_who_says_what_a_pixel_is() -> None:
-    arrays = mixed(3)
+    arrays = draw_every_kind(3)
     reference = np.zeros((3, 6, 8), int)
     reference[:, 2:5, 2:5] = 1
     study = Study.from_arrays(**arrays, reference=reference)
@@ -421,7 +421,7 @@ def test_agreement_of_drawings_by_hand() -> None:
 
 def test_fusion_reads_drawings() -> None:
     """Two classes: a vote over drawings is the vote over what they say."""
-    arrays = mixed()
+    arrays = draw_every_kind()
     for unmarked in BOTH:
         fused = raters.fuse(Study.from_arrays(**arrays, unmarked=unmarked), "vote")
         for k in range(3):
@@ -433,7 +433,7 @@ def test_fusion_reads_drawings() -> None:
 
 
 def test_counts_before_training_are_of_what_is_said() -> None:
-    arrays = mixed(3)
+    arrays = draw_every_kind(3)
     study = Study.from_arrays(**arrays)
     assert study.unmarked == "unknown" and study.annotate({"ben": "mask"}).unmarked == "unknown"
     assert Study.from_arrays(**{**arrays, "annotations": {"ann": "positive"}}).unmarked == "rest"

@@ -138,3 +138,11 @@ def equal_items(a: Mapping[str, Any], b: Mapping[str, Any]) -> bool:
         if not np.array_equal(value, b[name]):
             return False
     return True
+
+
+def without_times(history: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return the rows of a history without what differs from one run to the next."""
+    return [
+        {name: value for name, value in row.items() if name not in ("seconds", "waiting")}
+        for row in history
+    ]

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+import numpy as np
+
+from raters.study.study import Study
 from raters.views.report.blocks import First, Report, TableBlock, TextBlock, all_blocks
 from raters.views.texts.say import plain
 
@@ -30,3 +35,12 @@ def texts_and_captions(report: Report) -> list[str]:
 def words_of(report: Report) -> str:
     """Return the words of all blocks, without their marks."""
     return " ".join(map(plain, texts_and_captions(report)))
+
+
+def draw_growing_squares(cases: Sequence[str], raters: Sequence[str]) -> Study:
+    """Draw squares that two raters see alike but for a pixel, larger from case to case."""
+    labels = np.zeros((len(cases), 2, 16, 16), int)
+    for k in range(len(cases)):
+        labels[k, :, 2 : 4 + k % 9, 2:9] = 1
+        labels[k, 1, 4, 4] = 0
+    return Study.from_arrays(labels=labels, raters=raters, classes=["no", "yes"], cases=cases)

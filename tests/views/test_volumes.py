@@ -17,6 +17,7 @@ from raters.study.study import Study
 from raters.views import plots, report
 from raters.views.plots.pictures import picture, view_of
 from raters.views.report.run_cases import _figure
+from tests.support.viewer_labels import view_case
 
 CODES = ["".join(ends) for axes in permutations(("LR", "PA", "IS")) for ends in product(*axes)]
 """All 48 ways to save a volume."""
@@ -64,10 +65,6 @@ def head_in_order(code: str, oblique: float = 0.0) -> tuple[Study, NDArray[Any]]
         affines=[affine],
     )
     return study, affine
-
-
-def view_case(study: Study, **options: Any) -> report.ViewerCase:
-    return report.viewer_case(study[0], study.raters, study.classes.names, **options)
 
 
 def without_numbers(view: report.ViewerCase) -> list[Any]:

@@ -59,7 +59,7 @@ def make_coarse(
     return method
 
 
-def disturbed(method: Coarse, seed: int = 5) -> Coarse:
+def disturb_raters(method: Coarse, seed: int = 5) -> Coarse:
     """Give all weights of matrices and transitions random values."""
     torch.manual_seed(seed)
     with torch.no_grad():
@@ -139,7 +139,7 @@ def test_losses_of_drawings_are_those_of_the_equations(form: Form, space: tuple[
 )
 def test_a_step_is_equation_6_with_class_weights(form: Form, annotations: Kinds) -> None:
     given = {"likelihood": form, "trace": 0.2, "trace_over": "all", "prior": 0.0}
-    method = disturbed(make_coarse(annotations, trust_masks=False, **given))
+    method = disturb_raters(make_coarse(annotations, trust_masks=False, **given))
     labels = draw_labels(2, len(annotations), 3, 4)
     batch = batch_of_labels(labels)
     method.start_epoch(0)
@@ -281,7 +281,7 @@ def test_masks_are_trusted_beside_drawings_only() -> None:
     image = draw_normal(1, 1, 4, 4).float()
 
     def matrices(annotations: Kinds, **given: Any) -> Tensor:
-        return disturbed(make_coarse(annotations, **given)).confusion(image).detach()
+        return disturb_raters(make_coarse(annotations, **given)).confusion(image).detach()
 
     identity = torch.eye(3)[..., None, None].expand(-1, -1, 4, 4)
     found = matrices(MIXED)[0]
@@ -296,7 +296,7 @@ def test_masks_are_trusted_beside_drawings_only() -> None:
 def test_a_trusted_mask_is_learnt_by_cross_entropy_in_and_after_the_warm_up() -> None:
     labels = draw_labels(2, 1, 4, 4, seed=8)
     labels = torch.cat([labels, torch.full_like(labels, MISSING)], 1)
-    method = disturbed(make_coarse(("mask", "positive"), warm_up=1))
+    method = disturb_raters(make_coarse(("mask", "positive"), warm_up=1))
     batch = batch_of_labels(labels)
     truth = method.truth(batch["image"]).detach()
     known = labels[:, 0] != MISSING
@@ -316,7 +316,7 @@ def test_a_trusted_mask_is_learnt_by_cross_entropy_in_and_after_the_warm_up() ->
 
 
 def test_answers_are_a_for_matrices_and_v_for_negative_raters() -> None:
-    method = disturbed(make_coarse(MIXED, trust_masks=False))
+    method = disturb_raters(make_coarse(MIXED, trust_masks=False))
     image = draw_normal(2, 1, 3, 4).float()
     maps = method.maps(image, Asked(("r0", "r1"), confusion=True))
     p = maps["truth"].detach().numpy()
@@ -407,14 +407,16 @@ def draw_bright_and_dark_squares(number: int = 12, seed: int = 0) -> tuple[Tenso
     return torch.from_numpy(image[:, None]).float(), torch.from_numpy(truth)
 
 
-def not_this(truth: Tensor, transition: Tensor, seed: int = 0) -> Tensor:
+def draw_negatives(truth: Tensor, transition: Tensor, seed: int = 0) -> Tensor:
     """Say of each pixel one class that it is not."""
     random = torch.Generator().manual_seed(seed)
     drawn = torch.multinomial(transition[truth.flatten()], 1, generator=random)
     return drawn.view(truth.shape)
 
 
-def learn(method: Coarse, image: Tensor, labels: Tensor, steps: int, lr: float = 0.02) -> None:
+def train_steps(
+    method: Coarse, image: Tensor, labels: Tensor, steps: int, lr: float = 0.02
+) -> None:
     optimiser = torch.optim.Adam(method.parameters(), lr=lr)
     batch = {"image": image, "labels": labels, "case": torch.arange(len(image))}
     batch["regions"] = torch.zeros(len(image), *image.shape[2:], dtype=torch.long)
@@ -425,7 +427,7 @@ def learn(method: Coarse, image: Tensor, labels: Tensor, steps: int, lr: float =
         optimiser.step()
 
 
-def right(method: Coarse, seed: int = 1) -> float:
+def mean_accuracy(method: Coarse, seed: int = 1) -> float:
     """Return the mean accuracy of the three classes on new images."""
     image, truth = draw_bright_and_dark_squares(seed=seed)
     with torch.no_grad():
@@ -441,26 +443,26 @@ def test_exact_negatives_alone_show_the_truth_if_the_matrix_is_the_identity() ->
     sizes = 1, 3, method.network.backbone.features, 2
     method.raters = CoarseRaters(*sizes, negative=[0], trusted=[0], excludes="uniform")
     image, truth = draw_bright_and_dark_squares()
-    labels = not_this(truth, (1 - torch.eye(3)) / 2)
+    labels = draw_negatives(truth, (1 - torch.eye(3)) / 2)
     assert not (labels == truth).any()
-    learn(method, image, labels[:, None], 80)
-    assert right(method) > 0.85
+    train_steps(method, image, labels[:, None], 80)
+    assert mean_accuracy(method) > 0.85
 
     as_labels = make_coarse(("positive",), prior=0.0)  # 'not q' taken for q
-    learn(as_labels, image, labels[:, None], 80)
-    assert right(as_labels) < 0.4
+    train_steps(as_labels, image, labels[:, None], 80)
+    assert mean_accuracy(as_labels) < 0.4
 
 
 @pytest.mark.slow
 def test_who_excludes_what_is_learnt_with_the_truth() -> None:
     image, truth = draw_bright_and_dark_squares()
-    labels = not_this(truth, BIASED)[:, None]
+    labels = draw_negatives(truth, BIASED)[:, None]
     method = make_coarse(("negative",), warm_up=20)
-    learn(method, image, labels, 150)
+    train_steps(method, image, labels, 150)
     found = method.transition()
     assert found is not None
     assert (found[0] - BIASED).abs().max() < 0.15
-    assert right(method) > 0.8
+    assert mean_accuracy(method) > 0.8
 
 
 @pytest.mark.slow
@@ -468,19 +470,19 @@ def test_negatives_add_to_positives_and_masks() -> None:
     """Drawings of one class leave the other to negatives; two masks say which is which."""
     image, truth = draw_bright_and_dark_squares()
     positive = torch.where(truth == 1, 1, MISSING)  # says nothing of class 2 nor of background
-    negative = not_this(truth, (1 - torch.eye(3)) / 2)
+    negative = draw_negatives(truth, (1 - torch.eye(3)) / 2)
     masks = torch.full_like(truth, MISSING)
     masks[:2] = truth[:2]
     labels = torch.stack([positive, negative, masks], 1)
     method = make_coarse(MIXED, warm_up=20)
-    learn(method, image, labels, 60)
-    assert right(method) > 0.85
+    train_steps(method, image, labels, 60)
+    assert mean_accuracy(method) > 0.85
     for alone in ([0], [0, 2]):
         fewer = labels.clone()
         fewer[:, [k for k in range(3) if k not in alone]] = MISSING
         one = make_coarse(MIXED, warm_up=20)
-        learn(one, image, fewer, 60)
-        assert right(one) < right(method)
+        train_steps(one, image, fewer, 60)
+        assert mean_accuracy(one) < mean_accuracy(method)
 
 
 def test_a_known_share_stops_the_object_from_being_everywhere() -> None:
@@ -491,8 +493,8 @@ def test_a_known_share_stops_the_object_from_being_everywhere() -> None:
     found = {}
     for share in (None, float(inside.mean())):
         method = make_coarse(("positive",), share=share, warm_up=30)
-        learn(method, image, drawn, 60)
-        found[share is None] = right(method)
+        train_steps(method, image, drawn, 60)
+        found[share is None] = mean_accuracy(method)
     assert found[True] < 0.67  # nothing is ever background
     assert found[False] > 0.8
 

@@ -80,11 +80,11 @@ def pixels(batch: Batch) -> dict[tuple[int, ...], list[tuple[int, int]]]:
     return found
 
 
-def at(values: Floats, case: int, place: tuple[int, ...]) -> Floats:
+def classes_at(values: Floats, case: int, place: tuple[int, ...]) -> Floats:
     return np.asarray(values[(case, slice(None), *place)])
 
 
-def plain(values: torch.Tensor) -> Floats:
+def to_numpy(values: torch.Tensor) -> Floats:
     return values.detach().double().numpy()
 
 
@@ -96,13 +96,13 @@ def test_heads_learn_their_raters_and_weights_what_others_say(space: str) -> Non
     method = make_crowd_method("wdn", space)
     batch = draw_batch(space)
     assert isinstance(method, WeightedDoctorNet)
-    heads = [plain(method.as_rater(batch["image"], r)) for r in range(R)]
-    w = softmax(plain(method.averaging))
+    heads = [to_numpy(method.as_rater(batch["image"], r)) for r in range(R)]
+    w = softmax(to_numpy(method.averaging))
     own = 0.0
     others = 0.0
     count = 0
     for b, r, o, place in list_labels(batch):
-        said = [at(head, b, place)[o] for head in heads]
+        said = [classes_at(head, b, place)[o] for head in heads]
         mixed = sum(w[s] * said[s] for s in range(R) if s != r) / (1 - w[r])
         own -= float(WEIGHTS[o]) * math.log(said[r])
         others -= float(WEIGHTS[o]) * math.log(mixed)
@@ -119,7 +119,7 @@ def test_heads_learn_their_raters_and_weights_what_others_say(space: str) -> Non
     assert bool((method.averaging.grad != 0).all())
     scored = {"own": 0.0, "others": 0.0}  # without weights of classes
     for b, r, o, place in list_labels(batch):
-        said = [at(head, b, place)[o] for head in heads]
+        said = [classes_at(head, b, place)[o] for head in heads]
         scored["own"] -= math.log(said[r])
         mixed = sum(w[s] * said[s] for s in range(R) if s != r) / (1 - w[r])
         scored["others"] -= math.log(mixed)
@@ -132,13 +132,13 @@ def test_heads_learn_their_raters_and_weights_what_others_say(space: str) -> Non
 def test_the_truth_is_a_weighted_mean_of_heads_and_any_weighting_can_be_asked() -> None:
     method = make_crowd_method("wdn", "mask")
     image = draw_batch("mask")["image"]
-    w = softmax(plain(method.averaging))
-    heads = [plain(method.as_rater(image, r)) for r in range(R)]
+    w = softmax(to_numpy(method.averaging))
+    heads = [to_numpy(method.as_rater(image, r)) for r in range(R)]
     expected = sum(weight * head for weight, head in zip(w, heads, strict=True))
-    np.testing.assert_allclose(plain(method.truth(image)), expected, rtol=1e-5)
+    np.testing.assert_allclose(to_numpy(method.truth(image)), expected, rtol=1e-5)
     found = method.maps(image, Asked(raters=("b",), weights=(0.0, 3.0, 1.0)))
-    np.testing.assert_allclose(plain(found["truth"]), (3 * heads[1] + heads[2]) / 4, rtol=1e-5)
-    np.testing.assert_allclose(plain(found["as:b"]), heads[1], rtol=1e-5)
+    np.testing.assert_allclose(to_numpy(found["truth"]), (3 * heads[1] + heads[2]) / 4, rtol=1e-5)
+    np.testing.assert_allclose(to_numpy(found["as:b"]), heads[1], rtol=1e-5)
     assert torch.equal(found["truth"], method.weighted(image, torch.tensor([0.0, 3.0, 1.0])))
 
 
@@ -187,25 +187,25 @@ def test_heads_are_frozen_while_weights_learn() -> None:
 def test_one_softmax_before_the_layer_and_one_after(layer: str, space: str) -> None:
     method = make_crowd_method("crowd-layer", space, layer=layer)
     batch = draw_batch(space)
-    logits = plain(method.network(batch["image"])[1])
-    weights = plain(method.weights)
-    biases = np.zeros((R, L)) if method.biases is None else plain(method.biases)
+    logits = to_numpy(method.network(batch["image"])[1])
+    weights = to_numpy(method.weights)
+    biases = np.zeros((R, L)) if method.biases is None else to_numpy(method.biases)
     total = 0.0
     count = 0
     for b, r, o, place in list_labels(batch):
-        p = softmax(at(logits, b, place))
+        p = softmax(classes_at(logits, b, place))
         scores = p @ weights[r] if layer == "MW" else p * weights[r]
         said = softmax(scores + biases[r])
         total -= float(WEIGHTS[o]) * math.log(said[o])
         count += 1
         if count == 1:
             np.testing.assert_allclose(
-                at(plain(method.as_rater(batch["image"], r)), b, place), said, rtol=1e-5
+                classes_at(to_numpy(method.as_rater(batch["image"], r)), b, place), said, rtol=1e-5
             )
     step = method.step(batch)
     assert int(step.observed) == count
     assert step.loss.item() == pytest.approx(total / count, rel=1e-5)
-    certain = plain(method.confusion(batch["image"]))[0].reshape(R, L, L)
+    certain = to_numpy(method.confusion(batch["image"]))[0].reshape(R, L, L)
     for r, t in np.ndindex(R, L):
         row = weights[r, t] if layer == "MW" else np.eye(L)[t] * weights[r]
         np.testing.assert_allclose(certain[r, t], softmax(row + biases[r]), rtol=1e-5)
@@ -264,19 +264,19 @@ def test_labels_are_aggregated_and_counted_in_each_step(space: str) -> None:
         method.disputed.counts.copy_(torch.from_numpy(before))
         method.raters.counts.copy_(torch.from_numpy(shown))
     method.start_epoch(0)
-    truth = plain(method.truth(batch["image"]))
+    truth = to_numpy(method.truth(batch["image"]))
     start = np.full((L, L), 0.15) + 0.55 * np.eye(L)
     disputed = (before + 2 * start) / (before.sum(2, keepdims=True) + 2)
     everywhere = (shown + 2 * start) / (shown.sum(2, keepdims=True) + 2)
     np.testing.assert_allclose(
-        plain(method.confusion(batch["image"])).reshape(R, L, L), everywhere, rtol=1e-5
+        to_numpy(method.confusion(batch["image"])).reshape(R, L, L), everywhere, rtol=1e-5
     )
     total = 0.0
     after = 0.75 * before
     of_all = 0.75 * shown
     known = pixels(batch)
     for place, said in known.items():
-        p = at(truth, place[0], place[1:])
+        p = classes_at(truth, place[0], place[1:])
         agree = len(said) > 1 and len({o for _, o in said}) == 1
         matrices = everywhere if agree else disputed
         q = p * np.prod([matrices[r, :, o] for r, o in said], axis=0)
@@ -286,14 +286,14 @@ def test_labels_are_aggregated_and_counted_in_each_step(space: str) -> None:
             of_all[r, :, o] += q
             after[r, :, o] += 0 if agree and method.disputed is not None else q
         np.testing.assert_allclose(
-            at(plain(method.fused(batch)), place[0], place[1:]), q, rtol=1e-4
+            classes_at(to_numpy(method.fused(batch)), place[0], place[1:]), q, rtol=1e-4
         )
     step = method.step(batch)
     assert int(step.observed) == len(known)
     assert step.loss.item() == pytest.approx(total / len(known), rel=1e-4)
-    np.testing.assert_allclose(plain(method.raters.counts), of_all, rtol=1e-4)
+    np.testing.assert_allclose(to_numpy(method.raters.counts), of_all, rtol=1e-4)
     if method.disputed is not None:
-        np.testing.assert_allclose(plain(method.disputed.counts), after, rtol=1e-4)
+        np.testing.assert_allclose(to_numpy(method.disputed.counts), after, rtol=1e-4)
 
 
 def test_the_first_counts_are_of_all_cases_and_the_warm_up_counts_nothing() -> None:
@@ -331,7 +331,7 @@ def test_counts_of_labels(space: str) -> None:
     truth = torch.rand(len(batch["labels"]), L, *SPACES[space], dtype=torch.float64)
     expected = np.zeros((R, L, L))
     for b, r, o, place in list_labels(batch):
-        expected[r, :, o] += at(truth.numpy(), b, place)
+        expected[r, :, o] += classes_at(truth.numpy(), b, place)
     found = count_labels(truth, batch["labels"], R, batch.get("raters"))
     np.testing.assert_allclose(found.numpy(), expected)
 
@@ -366,20 +366,20 @@ def test_the_loss_is_that_of_all_pairs(space: str) -> None:
     batch = draw_batch(space)
     assert isinstance(method, MaxMIG)
     method.steps_per_epoch = 1
-    truth = plain(method.truth(batch["image"]))
+    truth = to_numpy(method.truth(batch["image"]))
     known = pixels(batch)
-    p = softmax(plain(method.prior_logits))
-    scores = plain(method.scores)
-    bias = plain(method.bias)
+    p = softmax(to_numpy(method.prior_logits))
+    scores = to_numpy(method.scores)
+    bias = to_numpy(method.bias)
     h = []
     g = []
     w = []
     for place, said in known.items():
-        h.append(at(truth, place[0], place[1:]))
+        h.append(classes_at(truth, place[0], place[1:]))
         g.append(softmax(bias + sum(scores[r, :, o] for r, o in said)))
         w.append(np.mean([float(WEIGHTS[o]) for _, o in said]))
         q = h[-1] * g[-1] / p
-        fused = at(plain(method.fused(batch)), place[0], place[1:])
+        fused = classes_at(to_numpy(method.fused(batch)), place[0], place[1:])
         np.testing.assert_allclose(fused, q / q.sum(), rtol=1e-4)
     expected = by_all_pairs(np.array(h), np.array(g), p, np.array(w))
     method.start_epoch(0)
@@ -389,8 +389,8 @@ def test_the_loss_is_that_of_all_pairs(space: str) -> None:
     counts = np.zeros((R, L, L))
     for place, said in known.items():
         for r, o in said:
-            counts[r, :, o] += at(plain(method.fused(batch)), place[0], place[1:])
-    np.testing.assert_allclose(plain(method.raters.counts), counts, rtol=1e-4)
+            counts[r, :, o] += classes_at(to_numpy(method.fused(batch)), place[0], place[1:])
+    np.testing.assert_allclose(to_numpy(method.raters.counts), counts, rtol=1e-4)
 
 
 def test_where_nobody_labelled_the_image_alone_speaks() -> None:
@@ -459,10 +459,10 @@ def test_the_aggregator_starts_as_the_posterior_of_the_votes_matrices() -> None:
                 counts[r, int(np.argmax(votes)), o] += 1
     start = np.full((L, L), 0.05) + 0.85 * np.eye(L)
     matrices = (counts + start) / (counts.sum(2, keepdims=True) + 1)
-    np.testing.assert_allclose(plain(method.scores), np.log(matrices), rtol=1e-5)
-    np.testing.assert_allclose(softmax(plain(method.bias)), shares / shares.sum(), rtol=1e-5)
+    np.testing.assert_allclose(to_numpy(method.scores), np.log(matrices), rtol=1e-5)
+    np.testing.assert_allclose(softmax(to_numpy(method.bias)), shares / shares.sum(), rtol=1e-5)
     np.testing.assert_allclose(
-        softmax(plain(method.prior_logits)), shares / shares.sum(), rtol=1e-5
+        softmax(to_numpy(method.prior_logits)), shares / shares.sum(), rtol=1e-5
     )
 
 

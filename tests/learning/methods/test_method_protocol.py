@@ -34,6 +34,7 @@ from raters.study.study import Study
 from tests.support.command_line import Run
 from tests.support.distributed_script import PLAIN, make_crowd_table, make_noisy_masks
 from tests.support.kill_script import EPOCH, options_of
+from tests.support.learning import without_times
 from tests.support.toy_methods import TOYS, ToyEM, ToyRounds, ToyTwo, registered, vote_loss
 
 ROOT = Path(__file__).parents[3]
@@ -71,8 +72,9 @@ def killed_runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def history_numbers(folder: Path) -> list[dict[str, Any]]:
+    """Return the history of a run without its times."""
     rows, _ = read_history(folder)
-    return [{k: v for k, v in row.items() if k not in ("seconds", "waiting")} for row in rows]
+    return without_times(rows)
 
 
 @pytest.mark.slow

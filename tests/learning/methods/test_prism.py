@@ -499,13 +499,13 @@ def draw_epoch_start(method: Prism, batch: dict[str, Tensor]) -> tuple[Tensor, T
     return torch.stack(trusted), torch.stack(order, 1)
 
 
-def conp_says(method: Prism, image: Tensor, trusted: Tensor) -> Tensor:
+def consensus_prior(method: Prism, image: Tensor, trusted: Tensor) -> Tensor:
     levels = method.encoder(method.encoder.padded(image))
     told = method.encoder.padded(trusted.clamp(min=0.01).log().flatten(1, 2))
     return method.encoder.cropped(method.conp(levels, told), SPACE).softmax(1)
 
 
-def fused_of(method: Prism, found: Diverged, labels: Tensor) -> Tensor:
+def fuse_in_training(method: Prism, found: Diverged, labels: Tensor) -> Tensor:
     """Fuse what Algorithm 1 has in both places of the loss, or equation 8."""
     of_itself = method.options.supervise == "self"
     return found.self_fused(method.labelled) if of_itself else found.fused(labels)
@@ -529,9 +529,9 @@ def test_a_step_is_the_sum_of_its_recurrences(options: dict[str, Any], warm_up: 
     terms = {"recurrence": 0.0, "shuffle": 0.0, "heads": 0.0}
     with torch.no_grad():
         for _ in range(2):
-            truth = conp_says(method, batch["image"], trusted)
+            truth = consensus_prior(method, batch["image"], trusted)
             found = diverged(truth, method.divp(truth), by)
-            fused = fused_of(method, found, labels)
+            fused = fuse_in_training(method, found, labels)
             given = truth, target, fused, labels, weights
             terms["recurrence"] += float(recurrence_loss(*given, warming=warming))
             terms["shuffle"] += 0.3 * float(shuffle_loss(found, order, labels, weights))
@@ -566,17 +566,17 @@ def test_no_gradient_leaves_its_recurrence_or_its_module(
     noted = []
     with torch.no_grad():
         for _ in range(3):
-            truth = conp_says(method, batch["image"], trusted)
+            truth = consensus_prior(method, batch["image"], trusted)
             noted.append((trusted, target, truth))
             found = diverged(truth, method.divp(truth), by)
             trusted = found.confidence
-            target = fused_of(method, found, labels)
+            target = fuse_in_training(method, found, labels)
     total = torch.zeros(())
     number = (labels >= 0).sum()
     for trusted, target, truth in noted:
-        again = conp_says(method, batch["image"], trusted)
+        again = consensus_prior(method, batch["image"], trusted)
         found = diverged(truth, method.divp(truth), by)
-        given = again, target, fused_of(method, found, labels), labels, even
+        given = again, target, fuse_in_training(method, found, labels), labels, even
         total = total + recurrence_loss(*given, warming=warm_up == 3)
         total = total + 0.3 * shuffle_loss(found, order, labels, even)
         total = total + 0.3 * heads_loss(found, labels, even)

@@ -81,7 +81,7 @@ def make_sampling_method(name: str, kind: str = "masks", weights: Any = None, **
     return method
 
 
-def numpy(values: Tensor) -> Array:
+def to_numpy(values: Tensor) -> Array:
     found: Array = values.detach().numpy()
     return found
 
@@ -89,7 +89,7 @@ def numpy(values: Tensor) -> Array:
 def masks_and_answers(batch: Batch) -> list[tuple[int, int, list[tuple[int, tuple[int, ...]]]]]:
     """List the case, the place and the labels (class and pixel) of each mask or answer."""
     found = []
-    labels = numpy(batch["labels"])
+    labels = to_numpy(batch["labels"])
     for case, k in np.ndindex(*labels.shape[:2]):
         places = np.argwhere(labels[case, k] != MISSING) if labels.ndim > 2 else [()]
         told = [(int(labels[case, k, *p]), tuple(map(int, p))) for p in places]
@@ -108,11 +108,11 @@ def cross_entropy(log_p: Array, told: list[tuple[int, tuple[int, ...]]], weights
 @each_kind
 def test_one_rater_is_drawn_of_those_who_labelled(kind: str) -> None:
     batch = BATCHES[kind]()
-    labels = numpy(batch["labels"])
+    labels = to_numpy(batch["labels"])
     who = batch.get("raters")
     counts = np.zeros((len(CASES), R))
     for epoch in range(600):
-        chosen = numpy(drawn_answers(batch, R, 1, epoch))
+        chosen = to_numpy(drawn_answers(batch, R, 1, epoch))
         for case in range(len(CASES)):
             places = np.flatnonzero(chosen[case])
             people = {int(k if who is None else who[case, k]) for k in places}
@@ -184,7 +184,7 @@ def test_a_batch_without_labels_teaches_nothing(name: str) -> None:
 def test_label_sampling_is_the_cross_entropy_of_one_rater(kind: str, weights: Any) -> None:
     method = make_sampling_method("label-sampling", kind, weights)
     batch = BATCHES[kind]()
-    p = numpy(method.truth(batch["image"]).log())
+    p = to_numpy(method.truth(batch["image"]).log())
     for epoch in range(4):
         method.start_epoch(epoch)
         chosen = drawn_answers(batch, R, 5, epoch)
@@ -217,7 +217,7 @@ def test_winner_takes_nearly_all() -> None:
 def test_multi_hypothesis_against_loops(kind: str, weights: Any) -> None:
     method = make_sampling_method("multi-hypothesis", kind, weights, hypotheses=4, relaxation=0.1)
     batch = BATCHES[kind]()
-    p = numpy(method.look(batch["image"]))
+    p = to_numpy(method.look(batch["image"]))
     total = 0.0
     count = 0
     wins = np.zeros(4)
@@ -231,7 +231,7 @@ def test_multi_hypothesis_against_loops(kind: str, weights: Any) -> None:
     step = method.step(batch)
     assert step.loss.item() == pytest.approx(total / count, rel=1e-9)
     assert int(step.observed) == count
-    assert np.array_equal(numpy(method.wins), wins)
+    assert np.array_equal(to_numpy(method.wins), wins)
     assert np.count_nonzero(wins) > 1
     shares = (wins + 1) / (wins.sum() + 4)
     held = method.held_out(batch)
@@ -245,7 +245,7 @@ def test_multi_hypothesis_against_loops(kind: str, weights: Any) -> None:
         for case, _, told in rows
     )
     assert held.loss.item() == pytest.approx(expected, rel=1e-9)
-    assert np.allclose(numpy(held.truth), np.einsum("k,bk...->b...", shares, np.exp(p)))
+    assert np.allclose(to_numpy(held.truth), np.einsum("k,bk...->b...", shares, np.exp(p)))
     method.start_epoch(3)
     assert not method.wins.any()  # of the last epoch only
 
@@ -254,10 +254,10 @@ def test_samples_are_hypotheses_as_often_as_they_win() -> None:
     method = make_sampling_method("multi-hypothesis", "table")
     image = make_answers_batch()["image"]
     method.wins.copy_(torch.tensor([6.0, 0.0, 1.0, 9.0]))
-    p = numpy(method.look(image).exp())
+    p = to_numpy(method.look(image).exp())
     drawn = np.zeros(4)
     for latents in draw_latents(method, Asked(samples=800), ["a", "b", "c"]):
-        for one, every in zip(numpy(method.sample(image, latents.double())), p, strict=True):
+        for one, every in zip(to_numpy(method.sample(image, latents.double())), p, strict=True):
             [k] = [k for k in range(4) if np.allclose(one, every[k])]
             drawn[k] += 1
     assert np.abs(drawn / drawn.sum() - np.array([7, 1, 2, 10]) / 20).max() < 0.04
@@ -269,7 +269,7 @@ def test_samples_are_hypotheses_as_often_as_they_win() -> None:
 def test_divergence_of_gaussians() -> None:
     rng = torch.Generator().manual_seed(0)
     m, n, v, s = torch.randn(4, 5, 6, generator=rng, dtype=torch.float64)
-    found = numpy(gaussian_kl(Gaussian(m, v), Gaussian(n, s)))
+    found = to_numpy(gaussian_kl(Gaussian(m, v), Gaussian(n, s)))
     loops = np.zeros(5)
     for b, i in np.ndindex(5, 6):
         q = math.exp(v[b, i])
@@ -340,7 +340,7 @@ def test_extreme_raters_stay_finite(size: float) -> None:
 
 
 def log_p_of(method: Any, image: Tensor, z: Tensor) -> Array:
-    return numpy(method.head(method.head.read(method.network(image)[0]), z).log_softmax(1))
+    return to_numpy(method.head(method.head.read(method.network(image)[0]), z).log_softmax(1))
 
 
 def posterior_of(method: Any, batch: Batch, case: int, rater: int) -> Gaussian:
@@ -350,7 +350,7 @@ def posterior_of(method: Any, batch: Batch, case: int, rater: int) -> Gaussian:
         o = int(batch["labels"][case, rater, *place])
         if o != MISSING:
             told[o, *place] = 1
-    both = np.concatenate([numpy(batch["image"][case]), told])
+    both = np.concatenate([to_numpy(batch["image"][case]), told])
     found: Gaussian = method.posterior(torch.from_numpy(both)[None])
     return found
 
@@ -400,7 +400,7 @@ def test_both_terms_are_sums_over_an_image(name: str) -> None:
     for case, rater in enumerate(chosen.tolist()):
         at, kl = latent_of(name, method, batch, case, rater)
         p = log_p_of(method, batch["image"][case : case + 1], at(noise[case]))[0]
-        labels = numpy(batch["labels"][case, rater])
+        labels = to_numpy(batch["labels"][case, rater])
         told = [(int(labels[place]), place) for place in np.ndindex(SPACE)]
         images.append(cross_entropy(p, told, [1] * L) + 3.0 * kl)
     expected = np.mean(images) / math.prod(SPACE)
@@ -438,19 +438,19 @@ def test_what_the_truth_is_a_mean_of() -> None:
     one = make_sampling_method("prob-unet")
     prior = one.prior(image)
     draws = [log_p_of(one, image, prior.at(noise.expand(len(image), -1))) for noise in one.noise]
-    assert np.allclose(numpy(one.truth(image)), np.mean(np.exp(draws), 0))
+    assert np.allclose(to_numpy(one.truth(image)), np.mean(np.exp(draws), 0))
     assert len(draws) == 16
     two = make_sampling_method("pionono")
     two.labelled.copy_(torch.tensor([True, False, True]))
-    own = [numpy(two.as_rater(image, rater)) for rater in range(R)]
-    assert np.allclose(numpy(two.truth(image)), (own[0] + own[2]) / 2)
+    own = [to_numpy(two.as_rater(image, rater)) for rater in range(R)]
+    assert np.allclose(to_numpy(two.truth(image)), (own[0] + own[2]) / 2)
     told = [
         log_p_of(two, image, two.raters.at(torch.tensor([2]), noise[None])) for noise in two.noise
     ]
     assert np.allclose(own[2], np.mean(np.exp(told), 0))
     for latents in draw_latents(two, Asked(samples=30), ["x"]):  # raters without labels: never
         z = two.raters.at(torch.tensor([0, 2]), latents[:, 1:].double().expand(2, -1))
-        sample = numpy(two.sample(image[:1], latents.double()))
+        sample = to_numpy(two.sample(image[:1], latents.double()))
         own = [log_p_of(two, image[:1], z[k : k + 1]) for k in range(2)]
         assert any(np.allclose(sample, np.exp(p)) for p in own)
 
@@ -480,7 +480,7 @@ def test_one_look_says_all_of_it(name: str) -> None:
 # Two kinds of masks
 
 
-def two_kinds(kind: str, cases: int, seed: int) -> Study:
+def draw_two_kinds_of_raters(kind: str, cases: int, seed: int) -> Study:
     """Draw discs that two raters outline too small (or not at all), and two too large.
 
     Nothing in an image says which: a network that gives one mask must miss one half of them.
@@ -518,14 +518,17 @@ def mean_ged(model: raters.Model, test: Study) -> float:
 
 @functools.cache
 def ged_of_mean(kind: str) -> float:
-    return mean_ged(fit_method("mean", two_kinds(kind, 24, 0)), two_kinds(kind, 6, 1))
+    return mean_ged(
+        fit_method("mean", draw_two_kinds_of_raters(kind, 24, 0)),
+        draw_two_kinds_of_raters(kind, 6, 1),
+    )
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "kind"), list(product(SAMPLERS, ("size", "absent"))))
 def test_both_kinds_of_masks_are_drawn(name: str, kind: str) -> None:
-    test = two_kinds(kind, 6, 1)
-    model = fit_method(name, two_kinds(kind, 24, 0))
+    test = draw_two_kinds_of_raters(kind, 6, 1)
+    model = fit_method(name, draw_two_kinds_of_raters(kind, 24, 0))
     assert mean_ged(model, test) < ged_of_mean(kind) / 3
     small = []
     large = []
@@ -545,8 +548,8 @@ def test_both_kinds_of_masks_are_drawn(name: str, kind: str) -> None:
 
 def test_label_sampling_learns_the_share_of_raters() -> None:
     """It is the mean label in the end: half where half of the raters drew."""
-    model = fit_method("label-sampling", two_kinds("size", 24, 0))
-    for case in two_kinds("size", 4, 1):
+    model = fit_method("label-sampling", draw_two_kinds_of_raters("size", 24, 0))
+    for case in draw_two_kinds_of_raters("size", 4, 1):
         p = model.truth(case)[1]
         share = case.labels.mean(0)
         assert np.abs(p[share == 0.5].mean() - 0.5) < 0.12
@@ -575,7 +578,7 @@ def test_options_that_cannot_be(name: str, given: dict[str, Any], words: str) ->
 
 
 def test_studies_that_do_not_fit() -> None:
-    alone = two_kinds("size", 4, 0).select(raters=["a"])
+    alone = draw_two_kinds_of_raters("size", 4, 0).select(raters=["a"])
     with pytest.raises(
         RatersError, match="found 1 rater with labels, expected at least 2: pionono learns"
     ):
@@ -589,7 +592,10 @@ def test_studies_that_do_not_fit() -> None:
 @pytest.mark.parametrize("name", ["label-sampling", "multi-hypothesis", "prob-unet"])
 def test_one_rater_is_enough(name: str) -> None:
     model = fit_method(
-        name, two_kinds("size", 4, 0).select(raters=["b"]), epochs=2, val_fraction=0.25
+        name,
+        draw_two_kinds_of_raters("size", 4, 0).select(raters=["b"]),
+        epochs=2,
+        val_fraction=0.25,
     )
     assert np.isfinite([row["held_out"] for row in model.history]).all()
 
@@ -614,7 +620,7 @@ def test_patches_of_volumes(name: str) -> None:
 def test_from_training_to_the_report(
     name: str, tmp_path: Path, run_raters: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    drawn = two_kinds("size", 6, 0)
+    drawn = draw_two_kinds_of_raters("size", 6, 0)
     for case in drawn:
         grey = (np.asarray(case.image)[0] * 100 + 60).clip(0, 255).astype(np.uint8)
         save(tmp_path / "images" / f"c{case.id}.png", grey)

@@ -75,7 +75,7 @@ def train_small(study: Study, name: str, **options: Any) -> raters.Model:
 
 
 @pytest.fixture(scope="module")
-def marks_alone() -> float:
+def iou_from_marks() -> float:
     """What partial cross entropy on the marks reaches."""
     return mean_iou(train_small(weak_study(), "mean"))
 
@@ -245,10 +245,10 @@ def case_losses(log_truth: Array, labels: Tensor) -> list[float]:
 
 
 @pytest.mark.slow
-def test_turns_with_a_network_beat_marks_alone(marks_alone: float) -> None:
+def test_turns_with_a_network_beat_marks_alone(iou_from_marks: float) -> None:
     study = weak_study()
     model = train_small(study, "scribble-sup")
-    assert mean_iou(model) > marks_alone
+    assert mean_iou(model) > iou_from_marks
     method: Any = model.method
     first: ScribbleSup = make_weak_method("scribble-sup")
     first.prepare(study)
@@ -538,9 +538,9 @@ def test_consistent_predictions_are_learnt() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["lazy-snapping", "grabcut"])
-def test_masks_from_marks_beat_marks_alone(name: str, marks_alone: float) -> None:
+def test_masks_from_marks_beat_marks_alone(name: str, iou_from_marks: float) -> None:
     model = train_small(weak_study(), name)
-    assert mean_iou(model) > marks_alone
+    assert mean_iou(model) > iou_from_marks
 
 
 # All of them

@@ -175,7 +175,7 @@ def test_no_layer_looks_at_other_images_of_the_batch(name: str, norm: str) -> No
 # --- the patch network ---------------------------------------------------------------------------
 
 
-def on_a_patch(network: PatchCNN, patch: Tensor) -> Tensor:
+def run_on_patch(network: PatchCNN, patch: Tensor) -> Tensor:
     """Run the plain network with strides on one patch, with the weights of the dense one."""
     spatial_dims = patch.ndim - 2
     convolve = {2: functional.conv2d, 3: functional.conv3d}[spatial_dims]
@@ -206,7 +206,7 @@ def test_patch_network_equals_its_plain_form_on_each_patch(spatial_dims: int, de
     for start in itertools.product(*(range(length - side + 1) for length in image.shape[2:])):
         patch = image[(slice(None), slice(None), *(slice(at, at + side) for at in start))]
         found = dense[(slice(None), slice(None), *(at + before for at in start))]
-        torch.testing.assert_close(found, on_a_patch(network, patch), rtol=1e-4, atol=1e-5)
+        torch.testing.assert_close(found, run_on_patch(network, patch), rtol=1e-4, atol=1e-5)
         count += 1
     assert count == (12 if spatial_dims == 2 else 24)
     assert before == side // 2

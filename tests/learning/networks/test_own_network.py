@@ -40,7 +40,7 @@ def broken():
 
 
 @pytest.fixture(autouse=True)
-def nothing_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
+def no_allowed_networks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(network_options, "_allowed", {})
 
 

@@ -241,7 +241,7 @@ def test_flips_reach_all_symmetries() -> None:
 
 
 @pytest.fixture
-def always(monkeypatch: pytest.MonkeyPatch) -> Any:
+def choose_changes(monkeypatch: pytest.MonkeyPatch) -> Any:
     """Make only some changes of 'full', and those always."""
 
     def choose(*names: str) -> None:
@@ -251,9 +251,11 @@ def always(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 @pytest.mark.parametrize("shape", [(40, 40), (30, 44), (24, 24, 10)])
-def test_affine_keeps_image_and_labels_together(shape: tuple[int, ...], always: Any) -> None:
+def test_affine_keeps_image_and_labels_together(
+    shape: tuple[int, ...], choose_changes: Any
+) -> None:
     """Pixels that hold their own coordinates: linear interpolation gives where each came from."""
-    always("affine")
+    choose_changes("affine")
     places = np.stack(np.meshgrid(*(np.arange(n) for n in shape), indexing="ij"))
     image = places.astype(np.float32)
     labels = places.astype(np.int8)
@@ -275,8 +277,8 @@ def test_affine_keeps_image_and_labels_together(shape: tuple[int, ...], always: 
     assert beyond > 0
 
 
-def test_affine_in_3d_keeps_slices(always: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    always("affine")
+def test_affine_in_3d_keeps_slices(choose_changes: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    choose_changes("affine")
     monkeypatch.setattr("raters.learning.training.patches.flip", AUGMENTATIONS["none"])
     image = np.broadcast_to(np.arange(9, dtype=np.float32), (1, 20, 20, 9)).copy()
     image, _ = full(image, [], np.random.default_rng(0))
@@ -285,8 +287,8 @@ def test_affine_in_3d_keeps_slices(always: Any, monkeypatch: pytest.MonkeyPatch)
 
 
 @pytest.mark.parametrize("name", ["noise", "gamma", "contrast", "brightness"])
-def test_intensities_change_and_labels_do_not(name: str, always: Any) -> None:
-    always(name)
+def test_intensities_change_and_labels_do_not(name: str, choose_changes: Any) -> None:
+    choose_changes(name)
     image = np.random.default_rng(0).normal(size=(2, 16, 16)).astype(np.float32)
     image.setflags(write=False)
     changed, (plain, labels) = full(image, [image[0], image.astype(int)], np.random.default_rng(5))

@@ -67,7 +67,7 @@ def one_process(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def together(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def two_processes(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Train everything with two processes; in a last training the second of them dies."""
     folder = tmp_path_factory.mktemp("together")
     run_and_wait([sys.executable, *SCRIPT, str(folder), "2", *RUNS, "dies"], folder, expected=1)
@@ -96,8 +96,8 @@ def assert_same_training(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", RUNS)
-def test_two_processes_are_one(name: str, one_process: Path, together: Path) -> None:
-    first, second = (load_result(together, name, rank) for rank in range(2))
+def test_two_processes_are_one(name: str, one_process: Path, two_processes: Path) -> None:
+    first, second = (load_result(two_processes, name, rank) for rank in range(2))
     assert first["history"] == second["history"]
     assert_same_training(
         first, load_result(one_process, name, 0), of_weights=WEIGHTS.get(name, 1e-4)
@@ -105,8 +105,8 @@ def test_two_processes_are_one(name: str, one_process: Path, together: Path) -> 
     assert_same_training(second, first)
 
 
-def test_the_first_process_writes_the_run(together: Path) -> None:
-    folder = together / "run-masks"
+def test_the_first_process_writes_the_run(two_processes: Path) -> None:
+    folder = two_processes / "run-masks"
     assert (folder / "weights.safetensors").exists()
     assert not (folder / "cache").exists()
     assert len((folder / "history.csv").read_text().splitlines()) == 4
@@ -120,11 +120,11 @@ def test_torchrun_starts_them_too(one_process: Path, tmp_path: Path) -> None:
     assert_same_training(load_result(tmp_path, "masks", 1), load_result(one_process, "masks", 0))
 
 
-def test_a_process_that_dies_is_said_in_a_line(together: Path) -> None:
-    said = (together / "out.txt").read_text()
+def test_a_process_that_dies_is_said_in_a_line(two_processes: Path) -> None:
+    said = (two_processes / "out.txt").read_text()
     assert "error: found a process of this training gone" in said
     assert "Traceback" not in said
-    log = (together / "dies/run-masks/log.txt").read_text()
+    log = (two_processes / "dies/run-masks/log.txt").read_text()
     assert "epoch 1/3" in log and "stopped by an error: found a process" in log
 
 

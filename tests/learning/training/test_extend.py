@@ -45,7 +45,7 @@ def late_rater_study() -> Study:
     )
 
 
-def first(table: Study, method: str, **options: Any) -> raters.Model:
+def fit_without_late(table: Study, method: str, **options: Any) -> raters.Model:
     early = table.select(raters=["ann", "bob"])
     sizes = {"width": 8, "depth": 1, "batch_size": 100, "lr": 0.03, "progress": False}
     return raters.fit(early, method, **{"epochs": 10, **sizes, **options})
@@ -53,7 +53,7 @@ def first(table: Study, method: str, **options: Any) -> raters.Model:
 
 @pytest.fixture(scope="module")
 def first_model(late_rater_study: Study) -> raters.Model:
-    return first(late_rater_study, "global-cm")
+    return fit_without_late(late_rater_study, "global-cm")
 
 
 def empirical(table: Study) -> NDArray[Any]:
@@ -77,7 +77,7 @@ def log_likelihood(model: raters.Model, study: Study, rater: str, position: int)
 @pytest.mark.slow
 @pytest.mark.parametrize("method", ["global-cm", "vote", "mean", "truth"])
 def test_the_late_rater_is_found(late_rater_study: Study, method: str) -> None:
-    model = first(late_rater_study, method)
+    model = fit_without_late(late_rater_study, method)
     before = {k: v.clone() for k, v in model.method.state_dict().items()}
     longer = raters.extend(model, late_rater_study, progress=False)
     assert longer.config.raters == ("ann", "bob", "late")
@@ -222,7 +222,7 @@ class TestWhatIsRefused:
     def test_methods(
         self, late_rater_study: Study, method: str, options: dict[str, Any], why: str
     ) -> None:
-        model = first(late_rater_study, method, epochs=1, **options)
+        model = fit_without_late(late_rater_study, method, epochs=1, **options)
         with pytest.raises(RatersError, match=f"{method}, which cannot be extended: .*{why}"):
             raters.extend(model, late_rater_study)
 
@@ -250,7 +250,7 @@ class TestWhatIsRefused:
         study = Study.from_arrays(inputs, labels, raters=["ann", "late"], classes=[0, 1, 2])
         for method in ("global-cm", "vote"):
             with pytest.raises(RatersError, match="found no labels"):
-                raters.extend(first(late_rater_study, method, epochs=1), study)
+                raters.extend(fit_without_late(late_rater_study, method, epochs=1), study)
 
     @pytest.mark.parametrize("option", ["width", "patch_size", "normalise"])
     def test_what_is_trained_already(

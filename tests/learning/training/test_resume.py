@@ -20,13 +20,12 @@ import torch
 
 import raters
 from raters.core.errors import RatersError
-from raters.io.rows import Row
 from raters.learning.methods.base import Batch
 from raters.learning.training.engine import Learner
 from raters.learning.training.epochs import read_checkpoint, write_checkpoint
 from raters.learning.training.run import Record, read_history, read_scores
 from raters.study.study import Study
-from tests.support.learning import quiet_fit, simulate_masks
+from tests.support.learning import quiet_fit, simulate_masks, without_times
 
 processes = multiprocessing.get_context("forkserver")
 processes.set_forkserver_preload(["raters.learning.training.fit", __name__])
@@ -138,16 +137,12 @@ def train_and_stand_still(folder: Path) -> None:
     train_and_resume(folder)
 
 
-def timeless(history: list[Row]) -> list[Row]:
-    return [{k: v for k, v in row.items() if k not in ("seconds", "waiting")} for row in history]
-
-
 def assert_same_run(found: Path, expected: Path) -> None:
     """Weights to the bit, and all numbers of all epochs."""
     weights = [(folder / "weights.safetensors").read_bytes() for folder in (found, expected)]
     assert weights[0] == weights[1]
     rows, best = read_history(found)
-    assert timeless(rows) == timeless(read_history(expected)[0])
+    assert without_times(rows) == without_times(read_history(expected)[0])
     assert best == read_history(expected)[1]
     assert read_scores(found)["finished"] is True
     assert (found / "splits.csv").read_text() == (expected / "splits.csv").read_text()
@@ -168,7 +163,7 @@ def interrupt_at(
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def whole_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Train without an interruption."""
     folder = tmp_path_factory.mktemp("whole")
     join_process(start_process(train_and_resume, folder))
@@ -179,7 +174,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
 class TestKilled:
     """A process that gets SIGKILL: it can do nothing about it."""
 
-    def test_five_kills_change_nothing(self, tmp_path: Path, whole: Path) -> None:
+    def test_five_kills_change_nothing(self, tmp_path: Path, whole_run: Path) -> None:
         """At random points, each in another epoch; each time another process resumes."""
         folder, rng = tmp_path / "killed", random.Random(0)
         for _ in range(5):
@@ -190,7 +185,7 @@ class TestKilled:
             with pytest.raises(RatersError, match="found an unfinished run"):
                 raters.load(folder)
         join_process(start_process(train_and_resume, folder))
-        assert_same_run(folder, whole)
+        assert_same_run(folder, whole_run)
 
     def test_a_polite_end_from_outside_is_no_success(self, tmp_path: Path) -> None:
         """SIGTERM, as queues send it when the time is over."""
@@ -201,7 +196,7 @@ class TestKilled:
         assert "stopped from outside (SIGTERM)" in (tmp_path / "log.txt").read_text()
         assert read_checkpoint(tmp_path / CHECKPOINT)
 
-    def test_a_kill_while_a_checkpoint_is_written(self, tmp_path: Path, whole: Path) -> None:
+    def test_a_kill_while_a_checkpoint_is_written(self, tmp_path: Path, whole_run: Path) -> None:
         """The first one of a run, and then one that would take the place of another."""
         folder = tmp_path / "killed"
         join_process(start_process(train_and_tear, folder, at=1), -signal.SIGKILL)
@@ -212,7 +207,7 @@ class TestKilled:
         assert len(read_checkpoint(folder / CHECKPOINT)["raters"]["history"]) == 2
         join_process(start_process(train_and_resume, folder))
         assert not (folder / TEMPORARY).exists()
-        assert_same_run(folder, whole)
+        assert_same_run(folder, whole_run)
 
 
 @pytest.mark.slow
@@ -255,7 +250,7 @@ def test_an_interrupted_run_of_masks_goes_on_exactly(
     assert ("stopped by Ctrl-C" if error is KeyboardInterrupt else "stumbled") in log
     model = quiet_fit(simulated_masks, progress=False, folder=tmp_path / "broken", resume=True)
     assert_same_run(tmp_path / "broken", tmp_path / "whole")
-    assert timeless(model.history) == timeless(read_history(tmp_path / "whole")[0])
+    assert without_times(model.history) == without_times(read_history(tmp_path / "whole")[0])
 
 
 def test_a_run_that_ended_before_its_weights_were_written(tmp_path: Path) -> None:
@@ -274,7 +269,7 @@ def test_a_run_that_ended_before_its_weights_were_written(tmp_path: Path) -> Non
 class TestNoRoom:
     """A full disk: the last whole checkpoint stays, and the user is informed."""
 
-    def test_a_limit_of_the_system(self, tmp_path: Path, whole: Path) -> None:
+    def test_a_limit_of_the_system(self, tmp_path: Path, whole_run: Path) -> None:
         folder = tmp_path / "full"
         told = tmp_path / "told.txt"
         join_process(start_process(train_without_room, folder, told))
@@ -283,7 +278,7 @@ class TestNoRoom:
         assert [path.name for path in (folder / "checkpoints").iterdir()] == ["last.ckpt"]
         assert len(read_checkpoint(folder / CHECKPOINT)["raters"]["history"]) == 2
         quiet_fit(draw_answer_study(), folder=folder, resume=True, progress=False)
-        assert_same_run(folder, whole)
+        assert_same_run(folder, whole_run)
 
     def test_in_the_middle_of_writing(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -14,6 +14,7 @@ import raters
 from raters import Study
 from raters.views import plots, report
 from tests.support.browser import visit
+from tests.support.reports import draw_growing_squares
 
 pytestmark = pytest.mark.browser
 
@@ -88,16 +89,8 @@ def rgb(colour: str) -> list[int]:
 
 
 def many_cases(number: int) -> Study:
-    labels = np.zeros((number, 2, 16, 16), int)
-    for k in range(number):
-        labels[k, :, 2 : 4 + k % 9, 2:9] = 1
-        labels[k, 1, 4, 4] = 0
-    return Study.from_arrays(
-        labels=labels,
-        raters=["1", "2"],
-        classes=["no", "yes"],
-        cases=[f"case {k}" for k in range(number)],
-    )
+    """Draw cases of raters and names that are numbers."""
+    return draw_growing_squares([f"case {k}" for k in range(number)], ["1", "2"])
 
 
 ASK = """

@@ -52,7 +52,7 @@ def block_named(report: Report, name: str) -> Any:
     return found
 
 
-def has(report: Report, name: str) -> bool:
+def has_block(report: Report, name: str) -> bool:
     """Return whether there is a block of a name."""
     return any(not isinstance(b, TextBlock) and b.name == name for b in all_blocks(report))
 
@@ -253,8 +253,8 @@ def test_other_runs_beside_it(run_folder: Path, study: Study, tmp_path: Path) ->
 def test_without_a_study(run_folder: Path) -> None:
     report = run_report(run_folder, why_not="the disk is gone")
     assert "the disk is gone" in paragraphs_of(report)
-    assert has(report, "training_curves") and has(report, "history")
-    assert "--study" in paragraphs_of(report) and not has(report, "cases")
+    assert has_block(report, "training_curves") and has_block(report, "history")
+    assert "--study" in paragraphs_of(report) and not has_block(report, "cases")
     with pytest.raises(RatersError, match="found other runs but no study"):
         run_report(run_folder, against=[run_folder])
 
@@ -306,9 +306,9 @@ def test_one_matrix_a_rater_and_none(tmp_path: Path) -> None:
         model.save(tmp_path / method)
         study = draw_study_for(model, 16, 16)
         report = run_report(tmp_path / method, study, shown=int(method == "separate"))
-        assert has(report, "cases") == (method == "separate")
-        assert has(report, "confusion") == (method == "global-cm")
-        assert not has(report, "confusion_maps") and has(report, "as_rater")
+        assert has_block(report, "cases") == (method == "separate")
+        assert has_block(report, "confusion") == (method == "global-cm")
+        assert not has_block(report, "confusion_maps") and has_block(report, "as_rater")
 
 
 def test_classes_of_features(tmp_path: Path) -> None:
@@ -317,7 +317,7 @@ def test_classes_of_features(tmp_path: Path) -> None:
     study = draw_study_for(model)
     report = run_report(tmp_path, study, shown=0)
     table = block_named(report, "uncertain_cases")
-    assert isinstance(table, TableBlock) and not has(report, "cases")
+    assert isinstance(table, TableBlock) and not has_block(report, "cases")
     found = {row["case"]: row["uncertainty"] for row in table.rows}
     assert list(found.values()) == sorted(found.values(), reverse=True)
     for case in study:
@@ -373,7 +373,7 @@ def test_simulated_raters_have_true_matrices(tmp_path: Path) -> None:
         pixels += counts
     skills = np.einsum("rll->r", total / pixels[:, None]) / 2
     found = [row["true_balanced_accuracy"] for row in block_named(report, "raters").rows]
-    assert found == pytest.approx(skills) and has(report, "skill_true")
+    assert found == pytest.approx(skills) and has_block(report, "skill_true")
 
 
 @pytest.mark.slow

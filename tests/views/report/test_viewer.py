@@ -27,7 +27,8 @@ from raters.views.report.case_view import cases_block, label_maps
 from raters.views.report.viewer import Picture, within
 from tests.support.browser import Visit, visit
 from tests.support.makers import quick
-from tests.support.viewer_labels import labels_by_layer
+from tests.support.reports import draw_growing_squares
+from tests.support.viewer_labels import labels_by_layer, view_case
 
 AFFINE = np.array([[-1.0, 0, 0, 3], [0, -1.25, 0, 4], [0, 0, 1.5, 5], [0, 0, 0, 1]])  # LPS
 RATERS = ["ann", "bob", "cy", "dee"]
@@ -73,12 +74,6 @@ def draw_head() -> Study:
         affines=[AFFINE] * 2,
         cases=["a/1", "b 2"],
         channels=["t1", "air"],
-    )
-
-
-def view_case(study: Study, case: int = 0, **options: Any) -> report.ViewerCase:
-    return report.viewer_case(
-        study[case], study.raters, study.classes.names, channels=study.channels, **options
     )
 
 
@@ -250,14 +245,9 @@ def test_wrong_shapes_are_named() -> None:
 
 # All cases ---------------------------------------------------------------------------------------
 def many_cases(number: int) -> Study:
-    labels = np.zeros((number, 2, 16, 16), int)
-    for k in range(number):
-        labels[k, :, 2 : 4 + k % 9, 2:9] = 1
-        labels[k, 1, 4, 4] = 0
+    """Draw cases of which two have names to be quoted."""
     names = ["a&b #1", "ü/2", *(f"case{k}" for k in range(2, number))]
-    return Study.from_arrays(
-        labels=labels, raters=["ann", "bob"], classes=["no", "yes"], cases=names
-    )
+    return draw_growing_squares(names, ["ann", "bob"])
 
 
 def indices(page: str) -> list[dict[str, Any]]:
