@@ -232,19 +232,19 @@ class TestClaims:
         assert answer_check(parse_check(check, results.spec), results).answer == answer
 
     def test_numbers_are_said(self, results: Collected) -> None:
-        def said(check: str) -> str:
+        def verdict_of(check: str) -> str:
             return str(answer_check(parse_check(check, results.spec), results))
 
         one = "one seed: unclear by rule"
-        assert said("dice: vote @ one label < vote @ all") == f"unclear (-20.0, {one})"
+        assert verdict_of("dice: vote @ one label < vote @ all") == f"unclear (-20.0, {one})"
         ends = stats.ttest_rel(PIXEL, VOTE).confidence_interval(0.95)
         words = f"yes (+10.3 [{100 * ends.low:+.1f}, {100 * ends.high:+.1f}])"
-        assert said("dice: pixel-cm, paper's form @ all > vote @ all") == words
-        assert said("dice: AGNet @ all > 5") == "not run (AGNet: published only)"
+        assert verdict_of("dice: pixel-cm, paper's form @ all > vote @ all") == words
+        assert verdict_of("dice: AGNet @ all > 5") == "not run (AGNet: published only)"
         single = results.spec.rows["mean"].model_copy(update={"seeds": 1})
         results.spec.rows["mean"] = single
         absent = "not run (mean: not run yet"
-        assert said("dice: mean @ one label > vote @ all") == f"{absent}; {one})"
+        assert verdict_of("dice: mean @ one label > vote @ all") == f"{absent}; {one})"
 
     def test_several_checks(self, results: Collected) -> None:
         claims = results.spec.claims

@@ -344,12 +344,12 @@ def test_known_matrices_of_another_shape_are_refused() -> None:
 
 
 def test_an_optimiser_takes_its_schedule_along() -> None:
-    def made() -> Optimiser:
+    def make_optimiser() -> Optimiser:
         optimiser = torch.optim.SGD([torch.nn.Parameter(torch.ones(1))], lr=1.0)
         return Optimiser(optimiser, torch.optim.lr_scheduler.ExponentialLR(optimiser, 0.5))
 
-    first = made()
-    second = made()
+    first = make_optimiser()
+    second = make_optimiser()
     for _ in range(2):
         first.optimiser.step()
         first.step_schedule()

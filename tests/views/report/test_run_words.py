@@ -83,7 +83,7 @@ def test_overconfidence_has_an_interval() -> None:
 
 
 def test_without_intervals_as_x_must_fit_clearly_better() -> None:
-    def said(gains: list[float], low: list[float | None]) -> str:
+    def sentence_of(gains: list[float], low: list[float | None]) -> str:
         rows = [
             {
                 "rater": f"r{k}",
@@ -98,8 +98,8 @@ def test_without_intervals_as_x_must_fit_clearly_better() -> None:
         assert section is not None
         return plain(section.blocks[0].text)  # type: ignore[union-attr]
 
-    assert "for 1 of 3 raters. Not for r0 and r1:" in said([0.0001, 0.015, 0.05], [None] * 3)
-    assert "for 1 of 2 raters. Not for r1:" in said([0.001, 0.05], [0.0005, -0.01])
+    assert "for 1 of 3 raters. Not for r0 and r1:" in sentence_of([0.0001, 0.015, 0.05], [None] * 3)
+    assert "for 1 of 2 raters. Not for r1:" in sentence_of([0.001, 0.05], [0.0005, -0.01])
 
 
 def test_raters_of_few_labels_are_not_named() -> None:
