@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import warnings
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -88,7 +88,7 @@ def simulate_masks(
     shape: tuple[int, ...],
     kinds: str,
     *,
-    assign: int | None = None,
+    assign: int | Literal["all"] = "all",
     has_reference: bool = False,
     **more: Any,
 ) -> Study:
