@@ -9,6 +9,7 @@ import struct
 import time
 import zlib
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 
 import nibabel as nib
@@ -42,7 +43,7 @@ def run_safely(run_raters: Run, tmp_path: Path) -> Run:
         outcome = run_raters(*arguments)
         after = fingerprint(tmp_path)
 
-        outputs = {str(a) for k, a in enumerate(arguments) if k and arguments[k - 1] == "-o"}
+        outputs = {str(value) for option, value in pairwise(arguments) if option == "-o"}
         for file, content in before.items():
             assert is_within(file, outputs) or after.get(file) == content, f"{file} changed"
         for file in set(after) - set(before):

@@ -31,7 +31,7 @@ TINY = {"epochs": 3, "batch_size": 8, "width": 4, "depth": 2, "progress": False}
 
 @pytest.fixture(scope="module")
 def simulated_masks() -> Study:
-    """Masks by three kinds of raters, two of each case."""
+    """Simulate masks by three kinds of raters, two of each case."""
     return simulate_masks(
         16,
         (24, 20),

@@ -49,7 +49,7 @@ def draw_answer_study(cases: int = 60, features: int = 3) -> Study:
 
 @pytest.fixture(scope="module")
 def simulated_masks() -> Study:
-    """Masks by three kinds of raters."""
+    """Simulate masks by three kinds of raters."""
     return simulate_masks(10, (16, 16), "good,over,under", raters=["good", "over", "under"])
 
 
