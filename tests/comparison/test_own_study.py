@@ -120,7 +120,7 @@ def draw_crowd(
     return study, truth, matrices
 
 
-def answers(study: Study) -> Array:
+def labels_by_task(study: Study) -> Array:
     """Return the labels of a table in which everybody labelled everything, `(tasks, raters)`."""
     return np.array([np.concatenate(case.answers.by_rater()) for case in study.iter_cases()])
 
@@ -171,7 +171,7 @@ def test_the_truth_explains_labels_better_than_the_vote_of_bad_raters(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     study, truth, _ = draw_crowd(600)
-    labels = answers(study)
+    labels = labels_by_task(study)
     vote = np.array([np.bincount(row, minlength=3).argmax() for row in labels])
     assert (vote == truth).mean() < 0.75
     train = study[:300]
@@ -235,7 +235,7 @@ def replace_labels(study: Study, labels: Array) -> Study:
 @pytest.mark.parametrize("method", ["mean", "dawid-skene", "global-cm"])
 def test_held_out_labels_change_neither_network_nor_matrices(method: str) -> None:
     study = folded(draw_crowd(60)[0], 1, 3)
-    labels = answers(study)
+    labels = labels_by_task(study)
     held = study.index.splits == "test"
 
     def learnt(given: Array) -> tuple[dict[str, torch.Tensor], Array]:
