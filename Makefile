@@ -3,8 +3,9 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+PYTEST := $(BIN)/python -m pytest -q -n 3 --dist loadfile --no-loadscope-reorder
 
-.PHONY: setup demo test mutants docs lint format clean
+.PHONY: setup demo test test-fast coverage mutants docs lint format clean
 
 setup: $(STAMP)
 
@@ -19,13 +20,20 @@ demo: setup
 
 # With CI=true, tests that need a browser fail where there is none; else they are skipped and counted.
 # Tests often wait for processes, so three run on two cores, a file each, so that what tests of a file
-# share is made once, in the order of names, which has the slow files first; and lint beside them: what
-# it says comes last, and it fails `test` too.
+# share is made once; and lint beside them: what it says comes last, and it fails `test` too.
 test: setup
 	@$(MAKE) --no-print-directory lint > $(VENV)/lint.txt 2>&1 & lint=$$!; \
-	$(BIN)/python -m pytest -q -n 3 --dist loadfile --no-loadscope-reorder -rfE $(if $(CI),--require-browser); tests=$$?; \
+	$(PYTEST) -rfE $(if $(CI),--require-browser); tests=$$?; \
 	wait $$lint; linted=$$?; cat $(VENV)/lint.txt; \
 	test $$tests -eq 0 -a $$linted -eq 0
+
+# All tests but those marked slow, and without lint: two minutes on two cores.
+test-fast: setup
+	$(PYTEST) -m "not slow"
+
+# Lines and branches of the package that tests run, in all processes; no number is a bar.
+coverage: setup
+	$(PYTEST) --cov --cov-report=term:skip-covered --cov-report=html:build/coverage/html
 
 # Whether tests notice 300 small mistakes, one at a time; at most 3 hours, resumes in build/mutants.jsonl.
 mutants: setup
@@ -39,6 +47,7 @@ docs: setup
 lint: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports --no-logo --no-cache
 	$(BIN)/mypy
 
 format: setup

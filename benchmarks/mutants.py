@@ -445,7 +445,7 @@ class _Plugin:
 
 
 def _put_in(mutant: Mutant) -> None:
-    """Give the functions of this process the code with the mistake, or import it anew."""
+    """Put the code with the mistake into the functions of this process, or import it anew."""
     path = SOURCE / mutant.path
     whole = ast.parse(path.read_text())
     _changed(whole, mutant.place, mutant.kind)

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 
 import raters
@@ -53,7 +54,11 @@ def contracts() -> list[dict[str, Any]]:
 
 
 def test_no_import_against_the_arrows() -> None:
-    command = [sys.executable, "-c", "from importlinter.cli import lint_imports_command as c; c()"]
+    command = [
+        sys.executable,
+        "-c",
+        "from importlinter.cli import lint_imports_command as c; c(['--no-cache'])",
+    ]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout
 
@@ -185,6 +190,7 @@ assert functions == called, functions ^ called
 """
 
 
+@pytest.mark.slow
 def test_public_functions_after_all_modules_are_imported(tmp_path: Path) -> None:
     """A module that bears the name of a function must not stand in its place."""
     packages = [path.parent.name for path in SOURCE.glob("*/__init__.py")]

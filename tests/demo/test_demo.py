@@ -160,6 +160,7 @@ def test_the_demo_names_what_it_ran(demo_run: tuple[Path, str]) -> None:
     assert "look at a demo/report/report.html" in said
 
 
+@pytest.mark.slow
 def test_the_table_has_the_numbers_of_evaluate(
     demo_run: tuple[Path, str], run_raters: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -188,6 +189,7 @@ def test_the_table_has_the_numbers_of_evaluate(
             assert f"{row[column]:.3f}" in said
 
 
+@pytest.mark.slow
 def test_each_rater_is_compared_with_what_is_expected_of_them(demo_run: tuple[Path, str]) -> None:
     folder, said = demo_run
     model = raters.load(folder / "runs/pixel-cm")

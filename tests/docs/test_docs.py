@@ -271,6 +271,7 @@ def test_the_site_fetches_nothing(site: Path) -> None:
         assert found is None, f"{page.name}: {found and found[0]}"
 
 
+@pytest.mark.slow
 def test_public_names_are_in_the_reference(site: Path) -> None:
     import raters
 

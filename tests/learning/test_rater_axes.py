@@ -273,7 +273,6 @@ def test_answers_of_nobody_knows_whom_are_refused(make: Callable[[], Any]) -> No
 FOR_TABLES = [m for m, e in METHODS.items() if e.raters and "classification" in e.kinds]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("method", FOR_TABLES)
 def test_the_order_of_answers_changes_no_loss(method: str, tmp_path: Path) -> None:
     crowd = draw_crowd(every=False, seed=7)

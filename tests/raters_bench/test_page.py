@@ -16,7 +16,7 @@ from raters_bench.cells import cells_of
 from raters_bench.results import Collected, collect, largest_scale
 from raters_bench.spec import read_spec
 from raters_bench.table import rendered
-from tests.support.benchmarks import make_spec, write_result, write_results
+from tests.raters_bench.makers import make_spec, write_result, write_results
 from tests.support.browser import visit
 
 RESULTS = Path(__file__).parents[2] / "docs" / "results"

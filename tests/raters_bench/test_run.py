@@ -24,7 +24,7 @@ from raters.io.results import LOCK_FILE, only_one
 from raters_bench import run as bench_run
 from raters_bench.cells import cells_of
 from raters_bench.run import make_and_score, run_benchmarks
-from tests.support.benchmarks import TINY, make_spec, write_spec
+from tests.raters_bench.makers import TINY, make_spec, write_spec
 from tests.support.command_line import Run, assert_refused, limited
 
 RATERS = {"raters": {"raters": "nobody"}}  # found out only when they are drawn

@@ -36,7 +36,7 @@ from raters_bench.results import (
 )
 from raters_bench.spec import Specification, builtin, read_spec
 from raters_bench.table import blocks, claim_rows, flat_rows, to_markdown_page
-from tests.support.benchmarks import make_spec, write_result, write_results
+from tests.raters_bench.makers import make_spec, write_result, write_results
 from tests.support.command_line import Run
 
 DICE: dict[str, Any] = {
@@ -296,7 +296,6 @@ class TestClaims:
         with pytest.raises(RatersError, match=words):
             parse_check(check, spec)
 
-    @pytest.mark.slow
     @pytest.mark.parametrize("name", builtin())
     def test_checks_of_all_benchmarks_can_be_answered(self, name: str) -> None:
         refuse_checks(read_spec(name))

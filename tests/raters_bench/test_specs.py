@@ -50,7 +50,6 @@ def test_all_tables_and_figures_are_there() -> None:
     assert set(NAMES) >= ASKED_FOR
 
 
-@pytest.mark.slow
 def test_methods_are_known(spec: Specification) -> None:
     for name, row in spec.rows.items():
         # `diag` is in tables of data without diagnoses too, which say that it is not for them.
@@ -110,7 +109,6 @@ def test_claims_name_rows_and_settings_that_are_there(spec: Specification) -> No
     assert all(claim.says.strip() for claim in spec.claims)
 
 
-@pytest.mark.slow
 def test_a_view_has_the_cells_of_the_whole(spec: Specification) -> None:
     """Nothing is trained twice: cells of a view are cells of the benchmark behind it."""
     if not spec.cells:

@@ -224,7 +224,6 @@ def test_names_never_share_a_file_nor_leave_their_folder(several: list[str]) -> 
         assert "/".join(map(from_file_name, parts)) == name
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("suffix", [".nii.gz", ".nii", ".mha", ".nrrd", ".png", ".tif", ".npy"])
 @pytest.mark.parametrize("form", ["canonical", "packed"])
 def test_files_of_every_kind_through_both_forms(tmp_path: Path, suffix: str, form: str) -> None:
@@ -270,7 +269,6 @@ def test_a_case_of_which_nothing_is_known_keeps_its_grid(tmp_path: Path) -> None
     assert again[0].geometry.shape == (3, 4, 5)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("channels", [1, 2, 3])
 @pytest.mark.parametrize("shape", [(1, 2), (4, 3), (4, 3, 2), (3, 4, 5)])
 @pytest.mark.parametrize("dtype", ["u1", "u2", "f4"])

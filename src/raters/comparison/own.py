@@ -28,8 +28,8 @@ from raters.core.errors import RatersError
 from raters.core.whole_numbers import at_least
 from raters.core.wording import many
 from raters.fusion.methods import METHODS as FUSIONS
-from raters.io.results import source_of
 from raters.learning.methods.registry import learning_method
+from raters.study.fingerprint import source_of
 from raters.study.places import Inputs, is_path
 from raters.study.read import read
 from raters.study.study import Study

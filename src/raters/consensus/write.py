@@ -29,9 +29,10 @@ from raters.core.progress import ordered_map, track
 from raters.fusion.result import Fusion
 from raters.io import formats
 from raters.io.paths import FUSE_JOURNAL, SOFT_FOLDER, case_path
-from raters.io.results import Journal, only_one, source_of
+from raters.io.results import Journal, only_one
 from raters.io.rows import Row, to_json, write_csv, write_json, write_long_csv, write_long_json
 from raters.study.case import Case
+from raters.study.fingerprint import source_of
 from raters.study.places import Inputs, refuse_foreign
 from raters.study.study import Study
 from raters.study.write import ImportResult

@@ -149,7 +149,7 @@ def _same(labels: Array, a: int, b: int) -> bool:
 
 @numba.njit(nogil=True, cache=True)
 def expand(codes: Array, table: Array, out: Array, start: int, stop: int) -> None:
-    """Give each voxel the value of its pattern."""
+    """Write the value of its pattern to each voxel."""
     own = codes[start:stop]
     written = out[start:stop]
     for i in range(own.shape[0]):

@@ -14,21 +14,16 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import datetime
-from hashlib import blake2b
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from raters.core.arrays import Array
 from raters.core.errors import RatersError
 from raters.core.wording import first_difference
 from raters.io.paths import naming, read_text, refuse_file
 
 if TYPE_CHECKING:
-    from raters.core.geometry import Geometry
-    from raters.study.study import Study
+    pass
 
 LOCK_FILE = ".lock"
 
@@ -306,41 +301,3 @@ def _parsed(line: str) -> dict[str, Any] | None:
     except json.JSONDecodeError:
         return None
     return entry if isinstance(entry, dict) else None
-
-
-def _arrays(study: Study, row: int) -> Iterator[Array]:
-    masks = [study.backend.mask(row, rater) for rater in (*study.raters, None)]
-    image = study.backend.image(row, None)
-    for mask in masks:
-        if mask is None:
-            yield from _with_affine(np.zeros(0), None)
-        else:
-            yield from _with_affine(mask.values, mask.geometry)
-    if image is None:
-        yield from _with_affine(np.zeros(0), None)
-    else:
-        yield from _with_affine(image.array, image.geometry)
-
-
-def _with_affine(array: Array, geometry: Geometry | None) -> Iterator[Array]:
-    yield array
-    yield np.zeros(0) if geometry is None or geometry.affine is None else geometry.affine
-
-
-def source_of(study: Study, position: int) -> str:
-    """Return a fingerprint of what a case is read from.
-
-    Files are identified by their names, sizes and times; arrays only by what they hold.
-    """
-    digest = blake2b(digest_size=12)
-    files = study.backend.files(study.row(position))
-    for array in () if files else _arrays(study, study.row(position)):
-        digest.update(f"{array.shape} {array.dtype.str}\n".encode())
-        digest.update(np.ascontiguousarray(array).data)
-    for path in files:
-        try:
-            facts = path.stat()
-            digest.update(f"{path}|{facts.st_size}|{facts.st_mtime_ns}\n".encode())
-        except (OSError, ValueError):  # a name that no file can have
-            digest.update(f"{path}|unreadable\n".encode())
-    return digest.hexdigest()

@@ -39,7 +39,7 @@ def mix_up(
     severity: float,
     rng: np.random.Generator,
 ) -> None:
-    """Give a part of the target class the label of another foreground class, in patches.
+    """Relabel a part of the target class as another foreground class, in patches.
 
     The part is `1 - exp(-severity / 2)` of its pixels: four tenths at 1, all in the limit. The
     other class is a random one of those that touch the target; else of those in the image; else

@@ -89,7 +89,7 @@ class Names:
             self._number()
 
     def _number(self) -> None:
-        """Give numbers to the texts that wait, and new ones to the cells that have some."""
+        """Number the texts that wait, and renumber the cells that have numbers."""
         if not self._waiting_bytes:
             return
         cells, names = _numbered(pa.chunked_array([*self._waiting, self._names], pa.string()))

@@ -21,9 +21,10 @@ import numpy as np
 from raters.core.errors import RatersError, check_choice, enough_memory
 from raters.core.progress import ordered_map, track
 from raters.io.paths import case_path
-from raters.io.results import JOURNAL_FILE, Journal, only_one, source_of
+from raters.io.results import JOURNAL_FILE, Journal, only_one
 from raters.study import study_file
 from raters.study.case import Case
+from raters.study.fingerprint import source_of
 from raters.study.places import Inputs, refuse_foreign
 from raters.study.study import Study
 from raters.study.study_file import (

@@ -50,7 +50,6 @@ def as_channels(volume: formats.Volume) -> np.ndarray:
     return volume.array if volume.has_channels else volume.array[None]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("dtype", "suffix", "space"),
     all_pairs(

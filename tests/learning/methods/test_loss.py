@@ -146,7 +146,7 @@ def known_study(space: str) -> Study:
 
 
 def set_options(method: ConfusionMethod, name: str, **given: Any) -> None:
-    """Give a method other options, which it reads at each step."""
+    """Set other options of a method, which it reads at each step."""
     method_name, own = METHODS[name]
     start = {} if method_name == "oracle-cm" else {"init_accuracy": START}
     method.options = learning_method(method_name).parse({**own, **start, **given})
@@ -439,7 +439,6 @@ def agree(step: Step, loss: float, terms: dict[str, float], count: int, where: s
     assert int(step.observed) == count, where
 
 
-@pytest.mark.slow
 @every_space
 @every_method
 def test_loss_is_likelihood_trace_and_prior(name: str, space: str) -> None:
@@ -470,7 +469,6 @@ def test_loss_is_likelihood_trace_and_prior(name: str, space: str) -> None:
                     own.sums.copy_(before)
 
 
-@pytest.mark.slow
 @every_space
 @learnt_methods
 def test_loss_of_the_warm_up(name: str, space: str) -> None:
@@ -515,7 +513,6 @@ def mean_trace(scene: Scene) -> float:
     return float(np.mean(traces))
 
 
-@pytest.mark.slow
 @every_space
 @every_method
 def test_held_out_batches(name: str, space: str) -> None:
@@ -579,7 +576,6 @@ def phases(name: str) -> list[dict[str, Any]]:
     return [*learning, *({**warm, "warm_up_on": on} for on in ("labels", "vote", "trace"))]
 
 
-@pytest.mark.slow
 @every_space
 @every_method
 def test_gradients_are_those_of_the_formulas(name: str, space: str) -> None:

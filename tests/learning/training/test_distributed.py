@@ -105,6 +105,7 @@ def test_two_processes_are_one(name: str, one_process: Path, two_processes: Path
     assert_same_training(second, first)
 
 
+@pytest.mark.slow
 def test_the_first_process_writes_the_run(two_processes: Path) -> None:
     folder = two_processes / "run-masks"
     assert (folder / "weights.safetensors").exists()
@@ -120,6 +121,7 @@ def test_torchrun_starts_them_too(one_process: Path, tmp_path: Path) -> None:
     assert_same_training(load_result(tmp_path, "masks", 1), load_result(one_process, "masks", 0))
 
 
+@pytest.mark.slow
 def test_a_process_that_dies_is_said_in_a_line(two_processes: Path) -> None:
     said = (two_processes / "out.txt").read_text()
     assert "error: found a process of this training gone" in said

@@ -52,7 +52,6 @@ def change_config(folder: Path, **entries: Any) -> None:
     path.write_text(yaml.safe_dump(config))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("method", METHODS)
 def test_a_copy_predicts_the_same(method: str, tmp_path: Path) -> None:
     model = make_model(method)

@@ -269,6 +269,7 @@ def test_a_run_that_ended_before_its_weights_were_written(tmp_path: Path) -> Non
 class TestNoRoom:
     """A full disk: the last whole checkpoint stays, and the user is informed."""
 
+    @pytest.mark.slow
     def test_a_limit_of_the_system(self, tmp_path: Path, whole_run: Path) -> None:
         folder = tmp_path / "full"
         told = tmp_path / "told.txt"
@@ -306,13 +307,16 @@ def train_without_room(folder: Path, told: Path) -> None:
         if len(learner.history) == 2:
             sys.dont_write_bytecode = True  # what is cut off could not be imported again
             limit = self.checkpoint.stat().st_size // 2
-            resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+            resource.setrlimit(resource.RLIMIT_FSIZE, (limit, before[1]))
 
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
     Record.epoch = epoch  # type: ignore[method-assign]
     try:
         train_and_resume(folder)
     except RatersError as error:
         told.write_text(str(error))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
 class TestBadCheckpoints:

@@ -126,7 +126,7 @@ def proto_of(program: ExportedProgram, truth: Truth) -> Any:  # noqa: ANN401
 
 
 def _name_axes(value: Any, shape: Sequence[str | int]) -> None:  # noqa: ANN401
-    """Give the axes of an input or output names that users understand."""
+    """Name the axes of an input or output so that users understand them."""
     for axis, name in zip(value.type.tensor_type.shape.dim, shape, strict=True):
         if isinstance(name, str):
             axis.dim_param = name

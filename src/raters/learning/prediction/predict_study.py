@@ -18,7 +18,7 @@ from raters.core.errors import RatersError
 from raters.core.progress import track
 from raters.evaluation.prediction import Prediction, together
 from raters.io.paths import PREDICT_JOURNAL, map_folder, read_text
-from raters.io.results import Journal, only_one, source_of
+from raters.io.results import Journal, only_one
 from raters.learning.prediction.predict import predict_streams
 from raters.learning.prediction.writing import (
     TABLE,
@@ -30,6 +30,7 @@ from raters.learning.prediction.writing import (
 )
 from raters.learning.training.model import Model
 from raters.study.case import Case
+from raters.study.fingerprint import source_of
 from raters.study.places import Inputs, refuse_foreign
 from raters.study.study import Study
 from raters.study.write import ImportResult

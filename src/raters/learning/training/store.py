@@ -19,7 +19,8 @@ from numpy.typing import NDArray
 
 from raters.core.errors import RatersError
 from raters.io.paths import written_whole
-from raters.io.results import LOCK_FILE, only_one, refuse_locked, source_of
+from raters.io.results import LOCK_FILE, only_one, refuse_locked
+from raters.study.fingerprint import source_of
 from raters.study.study import Study
 
 ALIGNED = 64  # bytes, as numpy aligns its own files

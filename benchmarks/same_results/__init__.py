@@ -1,0 +1,1 @@
+"""The parts of `benchmarks/same_results.py`: commands, checkouts that run them, comparisons."""
