@@ -42,7 +42,7 @@ ANSWERS = {("t2", "ann", "dog"), ("t2", "bob", "dog"), ("t2", "cy", "cat")} | {
 }
 
 
-def answers(study: Study) -> set[tuple[object, ...]]:
+def answer_set(study: Study) -> set[tuple[object, ...]]:
     return set(study.triplets.frame().itertuples(index=False, name=None))
 
 
@@ -51,7 +51,7 @@ class TestFrames:
 
     def test_long_by_usual_names(self) -> None:
         study = raters.read(LONG)
-        assert answers(study) == ANSWERS
+        assert answer_set(study) == ANSWERS
         assert study.cases == ("t2", "t10") and study.raters == ("ann", "bob", "cy")
         assert list(study.index.groups) == ["p2", "p1"]
         assert list(study.index.splits) == ["test", "train"]
@@ -73,11 +73,11 @@ class TestFrames:
         ],
     )
     def test_wide(self, frame: pd.DataFrame) -> None:
-        assert answers(Study.from_frame(frame)) == ANSWERS
+        assert answer_set(Study.from_frame(frame)) == ANSWERS
 
     def test_names_that_are_told(self) -> None:
         odd = LONG.iloc[:, :3].set_axis(["x", "y", "z"], axis=1)
-        assert answers(raters.read(odd, task="x", worker="y", label="z")) == ANSWERS
+        assert answer_set(raters.read(odd, task="x", worker="y", label="z")) == ANSWERS
         assert Study.from_frame(odd, task="x", worker="y", label="z").raters == ("ann", "bob", "cy")
         study = Study.from_frame(WIDE.assign(label=["a", "b"]), wide=True)
         assert study.raters == ("ann", "bob", "cy", "label")
@@ -85,7 +85,12 @@ class TestFrames:
     def test_numbers_are_classes_also_where_gaps_made_them_floats(self) -> None:
         frame = pd.DataFrame({"ann": [0, 2], "bob": [0.0, np.nan], "cy": [-1, 2]})
         study = Study.from_frame(frame, missing=-1)
-        assert answers(study) == {("0", "ann", 0), ("0", "bob", 0), ("1", "ann", 2), ("1", "cy", 2)}
+        assert answer_set(study) == {
+            ("0", "ann", 0),
+            ("0", "bob", 0),
+            ("1", "ann", 2),
+            ("1", "cy", 2),
+        }
         assert study.cases == ("0", "1")
         assert Study.from_frame(frame, missing=-1, classes="0=no,2=yes").classes.names == (
             "no",
@@ -132,13 +137,13 @@ class TestFrames:
         frame = pd.DataFrame({"a": [0, 1, 2], "b": [0, 1, 1]})
         assert raters.read(frame).cases == ("0", "1", "2")
         kept = raters.read(frame[frame.a > 0])
-        assert kept.cases == ("1", "2") and answers(kept) == {
+        assert kept.cases == ("1", "2") and answer_set(kept) == {
             ("1", "a", 1),
             ("1", "b", 1),
             ("2", "a", 2),
             ("2", "b", 1),
         }
-        assert answers(raters.read(frame.iloc[::-1])) == answers(raters.read(frame))
+        assert answer_set(raters.read(frame.iloc[::-1])) == answer_set(raters.read(frame))
 
 
 class TestWhatTakesAStudy:
@@ -323,7 +328,7 @@ class TestStudy:
             study["f"]
 
     def test_slices_of_tables(self) -> None:
-        assert answers(raters.read(WIDE)[1:]) == {a for a in ANSWERS if a[0] == "t10"}
+        assert answer_set(raters.read(WIDE)[1:]) == {a for a in ANSWERS if a[0] == "t10"}
 
     def test_tables_of_agreement(self) -> None:
         with pytest.raises(RatersError, match="found the table 'nope', expected one of overall, "):

@@ -18,7 +18,7 @@ from raters.study.study import Study
 from raters.study.triplets import TableBackend, Triplets
 
 
-def table_study(task: np.ndarray, rater: np.ndarray, label: np.ndarray, tasks: int) -> Study:
+def make_table_study(task: np.ndarray, rater: np.ndarray, label: np.ndarray, tasks: int) -> Study:
     names = np.array([f"t{k}" for k in range(tasks)], object)
     who = tuple(f"r{k}" for k in range(int(rater.max()) + 1))
     triplets = Triplets(task, rater, label, names, who, (0, 1, 2))
@@ -27,7 +27,7 @@ def table_study(task: np.ndarray, rater: np.ndarray, label: np.ndarray, tasks: i
     return Study(TableBackend(triplets), index, who, "classification", _classes=classes)
 
 
-def random_table(seed: int, repeats: bool) -> tuple[np.ndarray, ...]:
+def draw_answers(seed: int, repeats: bool) -> tuple[np.ndarray, ...]:
     random = np.random.default_rng(seed)
     task = random.integers(0, 15, 120)
     rater = random.integers(0, 5, 120)
@@ -40,12 +40,12 @@ def random_table(seed: int, repeats: bool) -> tuple[np.ndarray, ...]:
 @settings(max_examples=20, deadline=None)
 @given(st.integers(0, 10**6))
 def test_pairs_equal_scikit_learn(seed: int) -> None:
-    task, rater, label = random_table(seed, repeats=False)
+    task, rater, label = draw_answers(seed, repeats=False)
     dense = np.full((15, 5), -1)
     dense[task, rater] = label
     rows = {
         (r["rater_a"], r["rater_b"]): r
-        for r in raters.agree(table_study(task, rater, label, 15)).pairs
+        for r in raters.agree(make_table_study(task, rater, label, 15)).pairs
     }
     for a, b in combinations(range(5), 2):
         both = (dense[:, a] >= 0) & (dense[:, b] >= 0)
@@ -63,11 +63,11 @@ def test_pairs_equal_scikit_learn(seed: int) -> None:
 @settings(max_examples=20, deadline=None)
 @given(st.integers(0, 10**6))
 def test_alpha_equals_krippendorff(seed: int) -> None:
-    task, rater, label = random_table(seed, repeats=False)
+    task, rater, label = draw_answers(seed, repeats=False)
     counts = np.zeros((15, 3))
     np.add.at(counts, (task, label), 1)
     expected = krippendorff.alpha(value_counts=counts, level_of_measurement="nominal")
-    overall = raters.agree(table_study(task, rater, label, 15)).overall[-1]
+    overall = raters.agree(make_table_study(task, rater, label, 15)).overall[-1]
     assert overall["krippendorff_alpha"] == pytest.approx(expected, abs=1e-9)
 
 
@@ -75,7 +75,7 @@ def test_alpha_equals_krippendorff(seed: int) -> None:
 @given(st.integers(0, 10**6))
 def test_only_pairs_of_two_raters_make_coincidences(seed: int) -> None:
     """By a loop: each two raters of a task share one pair, spread over their readings."""
-    task, rater, label = random_table(seed, repeats=True)
+    task, rater, label = draw_answers(seed, repeats=True)
     coincidence = np.zeros((3, 3))
     agreeing = []
     shares = []
@@ -96,7 +96,7 @@ def test_only_pairs_of_two_raters_make_coincidences(seed: int) -> None:
     alpha = 1 - (total - 1) * differ / (total**2 - (marginal**2).sum())
     chance = (np.mean(shares, axis=0) ** 2).sum()
     fleiss = (np.mean(agreeing) - chance) / (1 - chance)
-    overall = raters.agree(table_study(task, rater, label, 15)).overall[-1]
+    overall = raters.agree(make_table_study(task, rater, label, 15)).overall[-1]
     assert overall["krippendorff_alpha"] == pytest.approx(alpha, abs=1e-9)
     assert overall["fleiss_kappa"] == pytest.approx(fleiss, abs=1e-9)
 
@@ -108,16 +108,16 @@ def test_repeating_oneself_is_no_agreement() -> None:
     label = np.where(
         rater == 0, np.repeat(random.integers(0, 3, 400), 4), random.integers(0, 3, 1600)
     )
-    overall = raters.agree(table_study(task, rater, label, 400)).overall[-1]
+    overall = raters.agree(make_table_study(task, rater, label, 400)).overall[-1]
     assert abs(overall["fleiss_kappa"]) < 0.1 and abs(overall["krippendorff_alpha"]) < 0.1
 
 
 @settings(max_examples=20, deadline=None)
 @given(st.integers(0, 10**6), st.booleans())
 def test_raters_against_the_rest_and_themselves_by_a_loop(seed: int, repeats: bool) -> None:
-    task, rater, label = random_table(seed, repeats)
+    task, rater, label = draw_answers(seed, repeats)
     answers = list(zip(task.tolist(), rater.tolist(), label.tolist(), strict=True))
-    rows = {r["rater"]: r for r in raters.agree(table_study(task, rater, label, 15)).raters}
+    rows = {r["rater"]: r for r in raters.agree(make_table_study(task, rater, label, 15)).raters}
     for k in sorted(set(rater.tolist())):
         right = []
         own_pairs = []
@@ -138,7 +138,7 @@ def test_raters_against_the_rest_and_themselves_by_a_loop(seed: int, repeats: bo
 
 def test_cases_are_ranked_by_entropy_and_lonely_ones_come_last() -> None:
     task = np.array([0, 0, 1, 1, 2])
-    study = table_study(task, np.array([0, 1, 0, 1, 0]), np.array([1, 1, 0, 2, 0]), 4)
+    study = make_table_study(task, np.array([0, 1, 0, 1, 0]), np.array([1, 1, 0, 2, 0]), 4)
     result = raters.agree(study)
     assert [row["case"] for row in result.cases] == ["t1", "t0", "t2", "t3"]
     assert [row["entropy"] for row in result.cases] == [1.0, 0.0, None, None]

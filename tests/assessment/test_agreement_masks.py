@@ -18,12 +18,14 @@ from raters.core.errors import RatersError
 from raters.io import formats
 from raters.metrics.surface import hd95
 from raters.study.study import Study
-from tests.support.command_line import run_in_process
+from tests.support.command_line import Run
 
 NAMES = ["ann", "bob", "cy"]
 
 
-def random_study(seed: int, cases: int = 4, classes: int = 3, missing: float = 0.1) -> Study:
+def draw_study_with_gaps(
+    seed: int, cases: int = 4, classes: int = 3, missing: float = 0.1
+) -> Study:
     random = np.random.default_rng(seed)
     truth = random.integers(0, classes, (cases, 1, 6, 7))
     labels = np.where(random.random((cases, 3, 6, 7)) < 0.7, truth, 0)
@@ -42,7 +44,7 @@ def arrays(study: Study) -> np.ndarray:
 @settings(max_examples=20, deadline=None)
 @given(st.integers(0, 10**6))
 def test_pairs_equal_a_loop_with_scikit_learn(seed: int) -> None:
-    study = random_study(seed)
+    study = draw_study_with_gaps(seed)
     result = raters.agree(study)
     labels = arrays(study)
     rows = {(r["rater_a"], r["rater_b"], r["class"]): r for r in result.pairs}
@@ -74,7 +76,7 @@ def test_pairs_equal_a_loop_with_scikit_learn(seed: int) -> None:
 @settings(max_examples=20, deadline=None)
 @given(st.integers(0, 10**6))
 def test_alpha_over_all_voxels_equals_krippendorff(seed: int) -> None:
-    study = random_study(seed)
+    study = draw_study_with_gaps(seed)
     overall = {row["class"]: row for row in raters.agree(study).overall}
     flat = arrays(study).transpose(1, 0, 2, 3).reshape(3, -1)
     for name, data in (("all", flat), ("b", np.where(flat < 0, -1, flat == 2))):
@@ -87,7 +89,7 @@ def test_alpha_over_all_voxels_equals_krippendorff(seed: int) -> None:
 @settings(max_examples=20, deadline=None)
 @given(st.integers(0, 10**6))
 def test_rater_against_what_most_of_the_rest_say(seed: int) -> None:
-    study = random_study(seed)
+    study = draw_study_with_gaps(seed)
     rows = {(r["rater"], r["class"]): r for r in raters.agree(study).raters}
     for k, rater in enumerate(NAMES):
         dice = []
@@ -142,7 +144,7 @@ def test_volume_and_bias_of_all_classes_are_of_all_foreground() -> None:
 
 
 def test_surfaces_are_those_of_the_scores() -> None:
-    study = random_study(5, missing=0.0)
+    study = draw_study_with_gaps(5, missing=0.0)
     rows = {
         (r["rater_a"], r["rater_b"], r["class"]): r
         for r in raters.agree(study, surfaces=True).pairs
@@ -253,14 +255,14 @@ def test_a_class_that_nobody_used_has_no_scores_and_a_note() -> None:
 
 
 def test_pairs_without_a_common_case_are_a_note_and_no_failure(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, run_raters: Run
 ) -> None:
     for rater, case, size in (("ann", "a", 3), ("bob", "a", 4), ("bob", "b", 3), ("cy", "b", 2)):
         mask = np.zeros((8, 8), np.uint8)
         mask[1 : 1 + size, 1:5] = 1
         formats.write_labels(tmp_path / f"{rater}/{case}.png", mask)
     masks = f"{tmp_path}/{{rater}}/{{case}}.png"
-    done = run_in_process(capsys, monkeypatch, "agree", masks, "-o", tmp_path / "out")
+    done = run_raters("agree", masks, "-o", tmp_path / "out")
     assert done.code == 0 and done.err == ""
     assert "note: raters 'ann' and 'cy' have no labelled voxel in common" in done.out
     assert len((tmp_path / "out/pairs.csv").read_text().splitlines()) == 1 + 3

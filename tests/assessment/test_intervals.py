@@ -37,7 +37,7 @@ RATERS = np.array(
 )
 
 
-def drawn(random: np.random.Generator, voxels: int, share: float) -> Array:
+def draw_voxel_labels(random: np.random.Generator, voxels: int, share: float) -> Array:
     """Draw what the raters say of voxels that are foreground with some share, `(5, voxels)`."""
     truth = (random.random(voxels) < share).astype(int)
     return np.stack([random.random(voxels) < matrix[truth, 1] for matrix in RATERS]).astype(int)
@@ -55,7 +55,7 @@ def plain_log_likelihood(labels: Array, prior: Array, confusion: Array) -> float
     return total
 
 
-def moved(state: EMState, ways: Directions, steps: Array) -> tuple[Array, Array]:
+def move_along(state: EMState, ways: Directions, steps: Array) -> tuple[Array, Array]:
     """Move prior and matrices along directions."""
     prior = state.prior[:, 0].copy()
     confusion = state.confusion.copy()
@@ -77,7 +77,7 @@ def test_information_is_the_curvature_of_the_likelihood() -> None:
     assert found is not None and len(found.directions) == 3 * 3 * 2 + 2
 
     def value(steps: Array) -> float:
-        prior, matrices = moved(state, found.directions, steps)
+        prior, matrices = move_along(state, found.directions, steps)
         return plain_log_likelihood(labels, prior, matrices)
 
     chosen = [0, 1, 5, 9, 14, 18, 19]
@@ -94,7 +94,7 @@ def test_information_is_the_curvature_of_the_likelihood() -> None:
 
 def test_errors_of_a_table_are_those_of_its_information(monkeypatch: pytest.MonkeyPatch) -> None:
     """Draws that are solved by conjugate gradients, against matrices that are inverted."""
-    labels = drawn(np.random.default_rng(1), 400, 0.4)
+    labels = draw_voxel_labels(np.random.default_rng(1), 400, 0.4)
     labels[np.random.default_rng(2).random(labels.shape) < 0.2] = -1
     study = Study.from_arrays(labels=labels.T.copy())
     fusion = dawid_skene(study.triplets, 2, max_iter=1000, tol=1e-9)
@@ -145,7 +145,7 @@ def test_intervals_are_wilsons_with_students_quantiles() -> None:
     assert np.isnan(share_interval(0.9, 0.1, 0.5)).all()
 
 
-def shown(study: Study, method: str, **options: Any) -> set[bool]:
+def interval_presence(study: Study, method: str, **options: Any) -> set[bool]:
     """Return whether rows have standard errors and intervals."""
     rows = raters.fuse(study, method, **options).rows
     columns = [f"{measure}{ending}" for measure in MEASURES for ending in ("_se", "_low")]
@@ -155,34 +155,34 @@ def shown(study: Study, method: str, **options: Any) -> set[bool]:
 @pytest.mark.slow
 def test_no_interval_comes_from_another_model() -> None:
     """Shares of labels, maps and disputed voxels are not the model whose information is known."""
-    labels = drawn(np.random.default_rng(4), 1200, 0.1).reshape(1, 5, 30, 40)
+    labels = draw_voxel_labels(np.random.default_rng(4), 1200, 0.1).reshape(1, 5, 30, 40)
     study = Study.from_arrays(labels=labels)
     even = np.full((2, 30, 40), 0.5)
-    assert shown(study, "staple") == {False}
-    assert shown(study, "staple", pool=True) == {False}
-    assert shown(study, "staple", prior=even) == {False}
-    assert shown(study, "dawid-skene", prior=even) == {False}
-    assert shown(study, "dawid-skene", restrict=True) == {False}
-    assert shown(study, "spatial-staple", window=9) == {False}
-    assert shown(study, "staple", prior=[0.9, 0.1]) == {True}
-    assert shown(study, "staple", estimate_prior=True) == {True}
-    assert shown(study, "dawid-skene") == {True}
+    assert interval_presence(study, "staple") == {False}
+    assert interval_presence(study, "staple", pool=True) == {False}
+    assert interval_presence(study, "staple", prior=even) == {False}
+    assert interval_presence(study, "dawid-skene", prior=even) == {False}
+    assert interval_presence(study, "dawid-skene", restrict=True) == {False}
+    assert interval_presence(study, "spatial-staple", window=9) == {False}
+    assert interval_presence(study, "staple", prior=[0.9, 0.1]) == {True}
+    assert interval_presence(study, "staple", estimate_prior=True) == {True}
+    assert interval_presence(study, "dawid-skene") == {True}
     table = Study.from_arrays(labels=labels[0].reshape(5, -1).T.copy())
-    assert shown(table, "dawid-skene") == {True}
-    assert shown(table, "dawid-skene", hard=True) == {False}
-    assert shown(table, "dawid-skene", smoothing=2.0) == {False}
-    assert shown(study, "dawid-skene", smoothing=1.0) == {False}
-    assert shown(table, "one-coin") == {False}
-    assert shown(table, "one-coin", estimate_prior=True) == {True}
+    assert interval_presence(table, "dawid-skene") == {True}
+    assert interval_presence(table, "dawid-skene", hard=True) == {False}
+    assert interval_presence(table, "dawid-skene", smoothing=2.0) == {False}
+    assert interval_presence(study, "dawid-skene", smoothing=1.0) == {False}
+    assert interval_presence(table, "one-coin") == {False}
+    assert interval_presence(table, "one-coin", estimate_prior=True) == {True}
 
 
 def test_no_interval_where_em_stopped_early_or_labels_do_not_tell() -> None:
-    labels = drawn(np.random.default_rng(5), 1200, 0.3)
+    labels = draw_voxel_labels(np.random.default_rng(5), 1200, 0.3)
     masks = Study.from_arrays(labels=labels.reshape(1, 5, 30, 40))
     table = Study.from_arrays(labels=labels.T.copy())
     for study in (masks, table):
-        assert False in shown(study, "dawid-skene", max_iter=1)
-        assert shown(study.select(raters=["0", "1"]), "dawid-skene") == {False}
+        assert False in interval_presence(study, "dawid-skene", max_iter=1)
+        assert interval_presence(study.select(raters=["0", "1"]), "dawid-skene") == {False}
     alone = np.concatenate([labels.T, np.full((1200, 1), -1)], axis=1)
     alone = np.concatenate([alone, np.full((200, 6), -1)])
     alone[1200:, 5] = np.arange(200) % 2  # met by nobody
@@ -193,7 +193,7 @@ def test_no_interval_where_em_stopped_early_or_labels_do_not_tell() -> None:
 
 def test_errors_are_those_of_groups_not_of_tasks() -> None:
     """Each answer five times over: groups know that nothing was learnt."""
-    labels = drawn(np.random.default_rng(6), 200, 0.4).T
+    labels = draw_voxel_labels(np.random.default_rng(6), 200, 0.4).T
     once = raters.fuse(Study.from_arrays(labels=labels), "dawid-skene").rows
     names = [str(k) for k in range(200)] * 5
     five = Study.from_arrays(labels=np.tile(labels, (5, 1)), groups=names)
@@ -204,7 +204,7 @@ def test_errors_are_those_of_groups_not_of_tasks() -> None:
     assert width[2].mean() < 0.6 * width[0].mean()
 
 
-def covered(studies: list[list[dict[str, Any]]], share: float) -> dict[str, float]:
+def coverage_of(studies: list[list[dict[str, Any]]], share: float) -> dict[str, float]:
     """Return how often intervals of the foreground hold the truth, by measure."""
     truth = np.stack([measures(matrix, np.array([1 - share, share])) for matrix in RATERS])
     hits: dict[str, list[bool]] = {m: [] for m in MEASURES}
@@ -225,10 +225,10 @@ def test_intervals_of_a_table_hold_the_truth() -> None:
     studies = []
     for seed in range(60):
         random = np.random.default_rng(seed)
-        labels = drawn(random, 300, 0.1).T.copy()
+        labels = draw_voxel_labels(random, 300, 0.1).T.copy()
         labels[random.random(labels.shape) < 0.4] = -1
         studies.append(raters.fuse(Study.from_arrays(labels=labels), "dawid-skene").rows)
-    for name, share in covered(studies, 0.1).items():
+    for name, share in coverage_of(studies, 0.1).items():
         assert 0.88 <= share <= 0.99, (name, share)
 
 
@@ -238,10 +238,13 @@ def test_intervals_of_few_cases_hold_the_truth() -> None:
     studies = []
     for seed in range(60):
         random = np.random.default_rng(seed)
-        cases = [drawn(random, 400, s).reshape(5, 20, 20) for s in random.beta(4, 4 * 7 / 3, 6)]
+        cases = [
+            draw_voxel_labels(random, 400, s).reshape(5, 20, 20)
+            for s in random.beta(4, 4 * 7 / 3, 6)
+        ]
         study = Study.from_arrays(labels=cases)
         studies.append(raters.fuse(study, "dawid-skene", pool=True).rows)
-    for name, share in covered(studies, 0.3).items():
+    for name, share in coverage_of(studies, 0.3).items():
         assert 0.90 <= share <= 0.99, (name, share)
 
 
@@ -281,7 +284,7 @@ def test_notes_say_where_no_method_is_safe() -> None:
     notes = raters.fuse(few, "dawid-skene").notes
     assert "half of the 15 raters have at most" in notes[0] and "smoothing=2" in notes[0]
     assert not any("half of" in n for n in raters.fuse(few, "dawid-skene", smoothing=2).notes)
-    good = Study.from_arrays(labels=drawn(np.random.default_rng(0), 400, 0.4).T)
+    good = Study.from_arrays(labels=draw_voxel_labels(np.random.default_rng(0), 400, 0.4).T)
     assert raters.fuse(good, "dawid-skene").notes == []
 
 

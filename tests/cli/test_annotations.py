@@ -19,7 +19,7 @@ from raters.learning.training.options import checked_options
 from raters.learning.training.prepare import plan_training
 from raters.study.annotations import ANNOTATIONS
 from raters.study.study import Study
-from tests.support.command_line import Run, run_in_process, save
+from tests.support.command_line import Run, save_png
 from tests.support.makers import square
 
 SMALL = ["--epochs", "2", "--width", "2", "--depth", "2", "--batch-size", "4"]
@@ -27,12 +27,7 @@ KINDS = {"ann": "positive", "ben": "negative", "cy": "scribble", "eve": "box"}
 TOLD = [word for rater, kind in KINDS.items() for word in ("--annotation", f"{rater}={kind}")]
 
 
-@pytest.fixture
-def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
-    return lambda *arguments: run_in_process(capsys, monkeypatch, *arguments)
-
-
-def draw(folder: Path, classes: int = 2, cases: int = 5) -> list[str]:
+def draw_every_kind(folder: Path, classes: int = 2, cases: int = 5) -> list[str]:
     """Draw a study with a rater of every kind; give the words that name it, kinds included.
 
     Case 0 has a negative drawing only, case 1 a positive one only.
@@ -44,7 +39,7 @@ def draw(folder: Path, classes: int = 2, cases: int = 5) -> list[str]:
         if classes == 3:
             truth[6:9, 4 + k : 7 + k] = 2
         noise = rng.integers(0, 60, truth.shape, dtype=np.uint8)
-        save(folder / f"images/c{k}.png", 90 * truth + noise)
+        save_png(folder / f"images/c{k}.png", 90 * truth + noise)
         marks = np.full_like(truth, 255)
         marks[7] = truth[7]
         marks[0] = 0
@@ -54,33 +49,35 @@ def draw(folder: Path, classes: int = 2, cases: int = 5) -> list[str]:
         drawn = {"ann": truth, "ben": ruled_out.astype(np.uint8), "cy": marks, "eve": box}
         for rater, mask in (drawn | {"mo": truth.T.copy()}).items():
             if k > 1 or rater == ("ben", "ann")[k]:
-                save(folder / f"masks/{rater}/c{k}.png", mask)
+                save_png(folder / f"masks/{rater}/c{k}.png", mask)
     masks, images = (f"{folder}/{part}.png" for part in ("masks/{rater}/{case}", "images/{case}"))
     return [masks, "--images", images, "--ignore", "255", *TOLD]
 
 
 @pytest.mark.slow
-def test_every_verb_with_every_kind(run: Run, tmp_path: Path) -> None:
-    words = draw(tmp_path / "data")
-    shown = run("check", *words)
+def test_every_verb_with_every_kind(run_raters: Run, tmp_path: Path) -> None:
+    words = draw_every_kind(tmp_path / "data")
+    shown = run_raters("check", *words)
     assert shown.code == 0
     assert all(
         any({r, k} <= set(line.split()) for line in shown.out.splitlines())
         for r, k in KINDS.items()
     )
-    listed = json.loads(run("check", *words, "--unmarked", "unknown", "--json").out)
+    listed = json.loads(run_raters("check", *words, "--unmarked", "unknown", "--json").out)
     assert {row["name"]: row["annotation"] for row in listed["raters"]} == {**KINDS, "mo": "mask"}
     assert listed["unmarked"] == "unknown"
-    assert json.loads(run("check", *words, "--json").out)["unmarked"] == "unknown"  # of both kinds
+    assert (
+        json.loads(run_raters("check", *words, "--json").out)["unmarked"] == "unknown"
+    )  # of both kinds
     words += ["--unmarked", "rest"]
-    agreed = run("agree", *words)
+    agreed = run_raters("agree", *words)
     assert agreed.code == 0
     assert "raters are compared only where both say something" in agreed.out
     assert (
         "negative drawings by ben: what is drawn is background, all else is 'foreground'"
         in agreed.out
     )
-    fused = run("fuse", *words, "-m", "vote", "-o", tmp_path / "fused")
+    fused = run_raters("fuse", *words, "-m", "vote", "-o", tmp_path / "fused")
     assert fused.code == 0
     assert "scribbles by cy" in fused.out
     # Case 0 has a negative drawing alone: its consensus is what that does not rule out.
@@ -88,31 +85,34 @@ def test_every_verb_with_every_kind(run: Run, tmp_path: Path) -> None:
     truth[4:11, 2:9] = 1
     assert np.array_equal(np.array(Image.open(tmp_path / "fused/c0.png")), truth)
     words = words[:-2]
-    again = run("fuse", *words, "-m", "vote", "-o", tmp_path / "fused")
+    again = run_raters("fuse", *words, "-m", "vote", "-o", tmp_path / "fused")
     assert again.code == 2  # masks of another reading are not skipped as finished
     for form in ("canonical", "packed"):
         out = tmp_path / form
-        assert run("import", *words, "--unmarked", "unknown", "-o", out, "--form", form).code == 0
+        assert (
+            run_raters("import", *words, "--unmarked", "unknown", "-o", out, "--form", form).code
+            == 0
+        )
         study = raters.read(out)
         assert dict(study.annotations) == {**KINDS, "mo": "mask"}
         assert study.unmarked == "unknown"
-        assert run("check", out).code == 0
-    assert run("report", *words, "-o", tmp_path / "study-report").code == 0
+        assert run_raters("check", out).code == 0
+    assert run_raters("report", *words, "-o", tmp_path / "study-report").code == 0
     page = (tmp_path / "study-report/report.html").read_text()
     assert "Boxes by eve: what is outside all boxes is background" in page
     with open(tmp_path / "study-report/tables/raters.csv", newline="") as file:
         rows = {row["rater"]: row["annotation"] for row in csv.DictReader(file)}
     assert rows == {**KINDS, "mo": "mask"}
-    assert run("report", tmp_path / "fused", "-o", tmp_path / "fused-report").code == 0
+    assert run_raters("report", tmp_path / "fused", "-o", tmp_path / "fused-report").code == 0
     assert "Negative drawings by ben" in (tmp_path / "fused-report/report.html").read_text()
 
 
 @pytest.mark.slow
-def test_training_and_what_comes_after(run: Run, tmp_path: Path) -> None:
-    words = draw(tmp_path / "data")
+def test_training_and_what_comes_after(run_raters: Run, tmp_path: Path) -> None:
+    words = draw_every_kind(tmp_path / "data")
     out = tmp_path / "run"
     rest = ["--unmarked", "rest"]
-    trained = run("train", *words, *rest, "-m", "global-cm", *SMALL, "-o", out)
+    trained = run_raters("train", *words, *rest, "-m", "global-cm", *SMALL, "-o", out)
     assert trained.code == 0, trained.err
     assert "--annotation ann=positive --annotation ben=negative" in trained.out
     config = yaml.safe_load((out / "config.yaml").read_text())
@@ -120,39 +120,44 @@ def test_training_and_what_comes_after(run: Run, tmp_path: Path) -> None:
     assert raters.load(out).method.task.annotations == tuple(config["annotations"])
     source = yaml.safe_load((out / "source.yaml").read_text())
     assert source["annotations"] == KINDS
-    other = run(
+    other = run_raters(
         "train", *words, "--unmarked", "unknown", "-m", "global-cm", *SMALL, "-o", out, "--resume"
     )
     assert other.code == 2
     assert "found unmarked=unknown, expected rest" in other.err
     assert (
-        run("predict", out, f"{tmp_path}/data/images/{{case}}.png", "-o", tmp_path / "p").code == 0
+        run_raters(
+            "predict", out, f"{tmp_path}/data/images/{{case}}.png", "-o", tmp_path / "p"
+        ).code
+        == 0
     )
-    scored = run("evaluate", out, *words, *rest)
+    scored = run_raters("evaluate", out, *words, *rest)
     assert scored.code == 0, scored.err
     assert "positive drawings by ann" in scored.out
-    assert run("evaluate", tmp_path / "p", *words, *rest).code == 0
-    told = run("report", out, "-o", tmp_path / "report")  # the study is remembered, with its kinds
+    assert run_raters("evaluate", tmp_path / "p", *words, *rest).code == 0
+    told = run_raters(
+        "report", out, "-o", tmp_path / "report"
+    )  # the study is remembered, with its kinds
     assert told.code == 0, told.err
     page = (tmp_path / "report/report.html").read_text()
     assert "ann: positive, ben: negative" in page
     assert "Scribbles by cy" in page
 
 
-def test_negatives_of_several_classes(run: Run, tmp_path: Path) -> None:
-    words = draw(tmp_path / "data", classes=3)
+def test_negatives_of_several_classes(run_raters: Run, tmp_path: Path) -> None:
+    words = draw_every_kind(tmp_path / "data", classes=3)
     for verb in (["fuse", "-m", "vote"], ["train", "-m", "global-cm", *SMALL]):
-        refused = run(verb[0], *words, *verb[1:], "-o", tmp_path / verb[0])
+        refused = run_raters(verb[0], *words, *verb[1:], "-o", tmp_path / verb[0])
         assert refused.code == 2
         assert "found negative drawings of 2 classes by 'ben'" in refused.err
         assert "--raters ann,cy,eve,mo" in refused.err
-    agreed = run("agree", *words)
+    agreed = run_raters("agree", *words)
     assert agreed.code == 0
     assert "left out, as negative drawings say what a pixel is not: ben" in agreed.out
-    assert run("report", *words, "-o", tmp_path / "report").code == 0
+    assert run_raters("report", *words, "-o", tmp_path / "report").code == 0
     assert "what a pixel is not: ben" in (tmp_path / "report/report.html").read_text()
     # One class at a time, what is ruled out is background.
-    one = run("fuse", *words, "--classes", "1", "-m", "vote", "-o", tmp_path / "one")
+    one = run_raters("fuse", *words, "--classes", "1", "-m", "vote", "-o", tmp_path / "one")
     assert one.code == 0, one.err
 
 
@@ -225,9 +230,9 @@ def test_a_rater_who_draws_is_added_later() -> None:
     assert longer.config.unmarked == "rest"
 
 
-def test_only_the_object_is_refused_by_the_command(run: Run, tmp_path: Path) -> None:
-    words = [*draw(tmp_path / "data"), "--raters", "ann", "--unmarked", "unknown"]
-    refused = run("train", *words, "-m", "vote", *SMALL, "-o", tmp_path / "run")
+def test_only_the_object_is_refused_by_the_command(run_raters: Run, tmp_path: Path) -> None:
+    words = [*draw_every_kind(tmp_path / "data"), "--raters", "ann", "--unmarked", "unknown"]
+    refused = run_raters("train", *words, "-m", "vote", *SMALL, "-o", tmp_path / "run")
     assert refused.code == 2
     assert "found nothing but 'foreground' in the labels to train on (positive" in refused.err
     assert "--unmarked rest" in refused.err
@@ -248,27 +253,27 @@ def test_only_the_object_is_refused_by_the_command(run: Run, tmp_path: Path) -> 
 )
 @pytest.mark.parametrize("verb", ["check", "agree", "train"])
 def test_words_that_are_refused(
-    run: Run, tmp_path: Path, verb: str, words: list[str], message: str
+    run_raters: Run, tmp_path: Path, verb: str, words: list[str], message: str
 ) -> None:
-    save(tmp_path / "masks/ann/c.png", square())
-    save(tmp_path / "masks/mo/c.png", square())
+    save_png(tmp_path / "masks/ann/c.png", square())
+    save_png(tmp_path / "masks/mo/c.png", square())
     more = ["-o", tmp_path / "run"] if verb == "train" else []
-    found = run(verb, f"{tmp_path}/masks/{{rater}}/{{case}}.png", *words, *more)
+    found = run_raters(verb, f"{tmp_path}/masks/{{rater}}/{{case}}.png", *words, *more)
     assert found.code == 2
     assert message in found.err
 
 
-def test_kinds_of_a_table_are_refused(run: Run, tmp_path: Path) -> None:
+def test_kinds_of_a_table_are_refused(run_raters: Run, tmp_path: Path) -> None:
     table = tmp_path / "a.csv"
     table.write_text("task,worker,label\nt1,ann,cat\nt1,bob,dog\n")
-    found = run("check", table, "--annotation", "ann=positive")
+    found = run_raters("check", table, "--annotation", "ann=positive")
     assert found.code == 2
     assert "'positive' of rater 'ann' in a table of class labels" in found.err
 
 
-def test_marks_outside_the_image_and_boxes_that_are_none(run: Run, tmp_path: Path) -> None:
+def test_marks_outside_the_image_and_boxes_that_are_none(run_raters: Run, tmp_path: Path) -> None:
     """Errors name the file, what was found and what was expected, in every verb."""
-    words = draw(tmp_path / "data")
+    words = draw_every_kind(tmp_path / "data")
     large = np.zeros((18, 16), np.uint8)
     large[17] = 1
     odd = np.zeros((16, 16), np.uint8)
@@ -279,25 +284,27 @@ def test_marks_outside_the_image_and_boxes_that_are_none(run: Run, tmp_path: Pat
         ("masks/eve/c2.png", odd, "found 24 of 25 pixels of a box of 'foreground' filled"),
     ):
         kept = (tmp_path / "data" / file).read_bytes()
-        save(tmp_path / "data" / file, mask)
-        checked = run("check", *words)
+        save_png(tmp_path / "data" / file, mask)
+        checked = run_raters("check", *words)
         assert checked.code == 2
         flat = " ".join(checked.out.split())
         assert message in flat
         assert file in flat
         for verb in (["fuse", "-m", "vote"], ["train", "-m", "vote", *SMALL]):
-            failed = run(verb[0], *words, *verb[1:], "-o", tmp_path / f"{verb[0]}-{mask.size}")
+            failed = run_raters(
+                verb[0], *words, *verb[1:], "-o", tmp_path / f"{verb[0]}-{mask.size}"
+            )
             assert failed.code == 2
             assert f"{file}: {message}" in failed.err
         (tmp_path / "data" / file).write_bytes(kept)
 
 
-def test_empty_files(run: Run, tmp_path: Path) -> None:
+def test_empty_files(run_raters: Run, tmp_path: Path) -> None:
     """A file without a mark is read as its kind says, and warned of."""
-    words = draw(tmp_path / "data")
+    words = draw_every_kind(tmp_path / "data")
     for rater in KINDS:
-        save(tmp_path / f"data/masks/{rater}/c4.png", np.zeros((16, 16), np.uint8))
-    found = run("check", *words)
+        save_png(tmp_path / f"data/masks/{rater}/c4.png", np.zeros((16, 16), np.uint8))
+    found = run_raters("check", *words)
     assert found.code == 0
     flat = " ".join(found.out.split())
     for rater, kind in KINDS.items():
@@ -305,27 +312,29 @@ def test_empty_files(run: Run, tmp_path: Path) -> None:
     study = raters.read(words[0], ignore=255, annotations=KINDS, unmarked="rest")
     said = [set(np.unique(row)) for row in study["c4"].labels[:4]]
     assert said == [{0}, {1}, {-1}, {0}]
-    assert run("fuse", *words, "-m", "vote", "-o", tmp_path / "fused").code == 0
+    assert run_raters("fuse", *words, "-m", "vote", "-o", tmp_path / "fused").code == 0
 
 
-def test_a_manifest_with_kinds(run: Run, tmp_path: Path) -> None:
+def test_a_manifest_with_kinds(run_raters: Run, tmp_path: Path) -> None:
     for k, name in enumerate(("p", "n", "m")):
-        save(tmp_path / f"{name}.png", square(corner=k))
+        save_png(tmp_path / f"{name}.png", square(corner=k))
     path = tmp_path / "files.csv"
     path.write_text(
         "case,rater,mask,annotation\nc,ann,p.png,positive\nc,ann,n.png,negative\nc,bob,m.png,\n"
     )
-    assert run("import", path, "-o", tmp_path / "study").code == 0
+    assert run_raters("import", path, "-o", tmp_path / "study").code == 0
     content = yaml.safe_load((tmp_path / "study/study.yaml").read_text())
     assert content["annotations"] == {"ann": "positive", "ann [negative]": "negative"}
-    shown = run("agree", tmp_path / "study")
+    shown = run_raters("agree", tmp_path / "study")
     assert "negative drawings by ann [negative]" in shown.out
 
 
-def test_reopened_kinds_can_be_told_anew(run: Run, tmp_path: Path) -> None:
-    words = draw(tmp_path / "data")
-    assert run("import", *words, "-o", tmp_path / "study").code == 0
-    told = json.loads(run("check", tmp_path / "study", "--annotation", "mo=scribble", "--json").out)
+def test_reopened_kinds_can_be_told_anew(run_raters: Run, tmp_path: Path) -> None:
+    words = draw_every_kind(tmp_path / "data")
+    assert run_raters("import", *words, "-o", tmp_path / "study").code == 0
+    told = json.loads(
+        run_raters("check", tmp_path / "study", "--annotation", "mo=scribble", "--json").out
+    )
     kinds = {row["name"]: row["annotation"] for row in told["raters"]}
     assert kinds == {**KINDS, "mo": "scribble"}
     assert set(kinds.values()) < set(ANNOTATIONS)

@@ -9,6 +9,7 @@ import struct
 import time
 import zlib
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 
 import nibabel as nib
@@ -21,67 +22,64 @@ from raters.io import formats
 from tests.support.command_line import (
     Outcome,
     Run,
+    assert_refused,
+    assert_words,
     blob,
     draw_masks,
     fingerprint,
-    images,
+    images_option,
     pattern,
-    run_in_process,
-    save,
+    save_png,
 )
+from tests.support.makers import save
 
 
 @pytest.fixture
-def run(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
-    """Run a command and see to it that no file of the user changes."""
+def run_safely(run_raters: Run, tmp_path: Path) -> Run:
+    """Run a command, and see to it that no file changes but in the folder of its results."""
 
-    def command(*arguments: object) -> Outcome:
+    def run_and_compare(*arguments: object) -> Outcome:
         before = fingerprint(tmp_path)
-        outcome = run_in_process(capsys, monkeypatch, *arguments)
+        outcome = run_raters(*arguments)
         after = fingerprint(tmp_path)
-        out = {str(a) for k, a in enumerate(arguments) if k and arguments[k - 1] == "-o"}
+
+        outputs = {str(value) for option, value in pairwise(arguments) if option == "-o"}
         for file, content in before.items():
-            inside = any(file == o or file.startswith(f"{o}/") for o in out)
-            assert inside or after.get(file) == content, f"{file} changed"
-        written = set(after) - set(before)
-        assert all(any(f == o or f.startswith(f"{o}/") for o in out) for f in written)
+            assert is_within(file, outputs) or after.get(file) == content, f"{file} changed"
+        for file in set(after) - set(before):
+            assert is_within(file, outputs), f"{file} is new"
         return outcome
 
-    return command
+    return run_and_compare
 
 
-def problems(outcome: Outcome) -> list[dict[str, str]]:
+def is_within(file: str, folders: set[str]) -> bool:
+    """Say whether a file is one of some folders or in one of them."""
+    return any(file == folder or file.startswith(f"{folder}/") for folder in folders)
+
+
+def listed_problems(outcome: Outcome) -> list[dict[str, str]]:
     return json.loads(outcome.out)["problems"]
 
 
-def says(text: str, *words: object) -> None:
-    for word in words:
-        assert str(word) in text, f"{word!r} is not in: {text}"
-
-
-def refused(outcome: Outcome, *words: object) -> None:
-    """Assert that a command ended with exit code 2 and a message with these words on stderr."""
-    assert outcome.code == 2, outcome
+def assert_error(outcome: Outcome, *words: object) -> None:
+    """Assert that a command said what is wrong, once, and nothing else on stdout."""
+    assert_refused(outcome, *words)
     assert outcome.out == ""
-    says(outcome.err, "error: ", *words)
     assert outcome.err.count("error: ") == 1
 
 
-def found_by_check(run: Run, folder: Path, kind: str, *words: object, options: tuple = ()) -> None:
+def assert_check_finds(
+    run_safely: Run, folder: Path, kind: str, *words: object, options: tuple = ()
+) -> None:
     """Assert that `check` names a problem, as text and as JSON, with its rater and case."""
     suffix = next(p.name for p in folder.glob("masks/*/c1.*")).removeprefix("c1")
-    shown = run("check", pattern(folder, suffix), *options)
+    shown = run_safely("check", pattern(folder, suffix), *options)
     assert shown.code == 2, shown
-    says(shown.out, kind, *words)
-    listed = problems(run("check", pattern(folder, suffix), "--json", *options))
+    assert_words(shown.out, kind, *words)
+    listed = listed_problems(run_safely("check", pattern(folder, suffix), "--json", *options))
     bad = next(p for p in listed if p["kind"] == kind)
     assert (bad["level"], bad["case"], bad["rater"]) == ("error", "c1", "bob")
-
-
-def nifti(path: Path, array: np.ndarray, affine: np.ndarray | None = None) -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    nib.save(nib.Nifti1Image(array, np.eye(4) if affine is None else affine), path)
-    return path
 
 
 def draw_volumes(folder: Path, suffix: str = ".nii.gz", cases: int = 3) -> Path:
@@ -89,7 +87,7 @@ def draw_volumes(folder: Path, suffix: str = ".nii.gz", cases: int = 3) -> Path:
         for r, rater in enumerate(("ann", "bob")):
             volume = np.zeros((8, 9, 5), np.uint8)
             volume[k : k + 3, 2:5, r:3] = 1
-            nifti(folder / "masks" / rater / f"c{k}{suffix}", volume)
+            save(folder / "masks" / rater / f"c{k}{suffix}", volume)
     return folder
 
 
@@ -97,31 +95,31 @@ def draw_volumes(folder: Path, suffix: str = ".nii.gz", cases: int = 3) -> Path:
 
 
 @pytest.mark.parametrize("verb", [["check"], ["import", "-o", "out"]])
-def test_missing_folder(run: Run, tmp_path: Path, verb: list[str]) -> None:
+def test_missing_folder(run_safely: Run, tmp_path: Path, verb: list[str]) -> None:
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "mask").mkdir()
-    outcome = run(*verb, f"{tmp_path}/data/masks/{{rater}}/{{case}}.png")
-    refused(outcome, f"{tmp_path}/data/masks: no such folder", "'mask'")
+    outcome = run_safely(*verb, f"{tmp_path}/data/masks/{{rater}}/{{case}}.png")
+    assert_error(outcome, f"{tmp_path}/data/masks: no such folder", "'mask'")
     assert not Path("out").exists()
 
 
-def test_missing_file(run: Run, tmp_path: Path) -> None:
-    outcome = run("check", tmp_path / "answers.csv")
-    refused(outcome, tmp_path / "answers.csv", "no such file or folder", "{rater}/{case}")
+def test_missing_file(run_safely: Run, tmp_path: Path) -> None:
+    outcome = run_safely("check", tmp_path / "answers.csv")
+    assert_error(outcome, tmp_path / "answers.csv", "no such file or folder", "{rater}/{case}")
 
 
-def test_pattern_that_matches_nothing_says_what_is_there(run: Run, tmp_path: Path) -> None:
+def test_pattern_that_matches_nothing_says_what_is_there(run_safely: Run, tmp_path: Path) -> None:
     draw_masks(tmp_path)
     for verb in (["check"], ["import", "-o", tmp_path / "out"]):
-        outcome = run(*verb, pattern(tmp_path, ".nii.gz"))
-        refused(outcome, "'{case}.nii.gz'", f"in {tmp_path}/masks/ann", "'c0.png'")
+        outcome = run_safely(*verb, pattern(tmp_path, ".nii.gz"))
+        assert_error(outcome, "'{case}.nii.gz'", f"in {tmp_path}/masks/ann", "'c0.png'")
     assert not (tmp_path / "out").exists()
 
 
-def test_images_that_match_nothing(run: Run, tmp_path: Path) -> None:
+def test_images_that_match_nothing(run_safely: Run, tmp_path: Path) -> None:
     draw_masks(tmp_path)
     wrong = f"{tmp_path}/images/{{case}}.tif"
-    refused(run("check", pattern(tmp_path), "--images", wrong), wrong, "'c0.png'")
+    assert_error(run_safely("check", pattern(tmp_path), "--images", wrong), wrong, "'c0.png'")
 
 
 @pytest.mark.parametrize(
@@ -132,159 +130,163 @@ def test_images_that_match_nothing(run: Run, tmp_path: Path) -> None:
         ("masks/{rater}/{case id}.png", ("{case id}", "letters and digits")),
     ],
 )
-def test_bad_patterns(run: Run, text: str, words: tuple[str, ...]) -> None:
-    refused(run("check", text), *words)
+def test_bad_patterns(run_safely: Run, text: str, words: tuple[str, ...]) -> None:
+    assert_error(run_safely("check", text), *words)
 
 
-def test_folder_without_study_file_suggests_a_pattern(run: Run, tmp_path: Path) -> None:
+def test_folder_without_study_file_suggests_a_pattern(run_safely: Run, tmp_path: Path) -> None:
     draw_masks(tmp_path)
-    outcome = run("check", tmp_path / "masks")
-    refused(outcome, tmp_path / "masks", "study.yaml", f"'{pattern(tmp_path)}'", "'ann', 'bob'")
+    outcome = run_safely("check", tmp_path / "masks")
+    assert_error(
+        outcome, tmp_path / "masks", "study.yaml", f"'{pattern(tmp_path)}'", "'ann', 'bob'"
+    )
 
 
-def test_folder_with_images_suggests_them_too(run: Run, tmp_path: Path) -> None:
+def test_folder_with_images_suggests_them_too(run_safely: Run, tmp_path: Path) -> None:
     draw_masks(tmp_path)
-    save(tmp_path / "truth/c0.png", blob())
+    save_png(tmp_path / "truth/c0.png", blob())
     beside = (
         f'--images "{tmp_path}/images/{{case}}.png" --reference "{tmp_path}/truth/{{case}}.png"'
     )
-    save(tmp_path / "consensus/c0.png", blob())
-    refused(run("check", tmp_path), f"'{pattern(tmp_path)}' {beside}?")
+    save_png(tmp_path / "consensus/c0.png", blob())
+    assert_error(run_safely("check", tmp_path), f"'{pattern(tmp_path)}' {beside}?")
     for rater in ("ann", "bob"):
         (tmp_path / "masks" / rater).rename(tmp_path / rater)
-    refused(run("check", tmp_path), f"'{tmp_path}/{{rater}}/{{case}}.png' {beside}?")
+    assert_error(run_safely("check", tmp_path), f"'{tmp_path}/{{rater}}/{{case}}.png' {beside}?")
 
 
-def test_other_files_beside_masks_under_a_wildcard(run: Run, tmp_path: Path) -> None:
+def test_other_files_beside_masks_under_a_wildcard(run_safely: Run, tmp_path: Path) -> None:
     draw_masks(tmp_path)
     for name in ("Thumbs.db", "notes.txt"):
         (tmp_path / "masks/ann" / name).write_text("x")
-    shown = run("check", pattern(tmp_path, ".*"), "--strict")
+    shown = run_safely("check", pattern(tmp_path, ".*"), "--strict")
     assert shown.code == 0
-    says(shown.out, "cases  3", "no problems")
+    assert_words(shown.out, "cases  3", "no problems")
 
 
-def test_images_among_masks(run: Run, tmp_path: Path) -> None:
+def test_images_among_masks(run_safely: Run, tmp_path: Path) -> None:
     draw_masks(tmp_path)
-    shown = run("check", f"{tmp_path}/{{rater}}/{{case}}.png")
+    shown = run_safely("check", f"{tmp_path}/{{rater}}/{{case}}.png")
     assert shown.code == 2
-    says(shown.out, "if this is an image, name it with --images")
+    assert_words(shown.out, "if this is an image, name it with --images")
 
 
-def test_a_wide_table_without_saying_so(run: Run, tmp_path: Path) -> None:
+def test_a_wide_table_without_saying_so(run_safely: Run, tmp_path: Path) -> None:
     path = tmp_path / "answers.txt"
     path.write_text("\n".join(["1 -1 0 1 0 2 2 1 1"] * 4))
-    outcome = run("check", path)
-    refused(outcome, path, "a table with one column per rater needs --wide", "and 3 more")
-    assert run("check", path, "--wide", "--missing=-1,2").code == 0
+    outcome = run_safely("check", path)
+    assert_error(outcome, path, "a table with one column per rater needs --wide", "and 3 more")
+    assert run_safely("check", path, "--wide", "--missing=-1,2").code == 0
     labels = raters.read(path, wide=True, missing=[-1, 2]).classes.names
     assert labels == ("0", "1")
 
 
-def test_a_rater_who_skipped_cases_is_fine(run: Run, tmp_path: Path) -> None:
+def test_a_rater_who_skipped_cases_is_fine(run_safely: Run, tmp_path: Path) -> None:
     draw_masks(tmp_path, cases=4)
     (tmp_path / "masks/bob/c2.png").unlink()
-    shown = run("check", pattern(tmp_path), "--strict")
+    shown = run_safely("check", pattern(tmp_path), "--strict")
     assert shown.code == 0
-    says(shown.out, "bob        3   75%", "ann        4  100%", "no problems")
-    done = run("import", pattern(tmp_path), "-o", tmp_path / "out")
+    assert_words(shown.out, "bob        3   75%", "ann        4  100%", "no problems")
+    done = run_safely("import", pattern(tmp_path), "-o", tmp_path / "out")
     assert done.code == 0
     assert (raters.read(tmp_path / "out")["c2"].labels[1] == raters.MISSING).all()
 
 
-def test_spaces_and_letters_of_other_languages(run: Run, tmp_path: Path) -> None:
+def test_spaces_and_letters_of_other_languages(run_safely: Run, tmp_path: Path) -> None:
     folder = tmp_path / "Ärzte und Ärztinnen"
     draw_masks(folder, raters=("Jürgen K.", "李 医生"))
     (folder / "masks/李 医生/c1.png").write_bytes(b"not a picture")
-    outcome = run("check", pattern(folder))
+    outcome = run_safely("check", pattern(folder))
     assert outcome.code == 2
-    says(outcome.out, "Jürgen K.", "李 医生", f"{folder}/masks/李 医生/c1.png: ")
-    done = run("import", pattern(folder), "-o", tmp_path / "neue Studie")
+    assert_words(outcome.out, "Jürgen K.", "李 医生", f"{folder}/masks/李 医生/c1.png: ")
+    done = run_safely("import", pattern(folder), "-o", tmp_path / "neue Studie")
     assert done.code == 2
     study = raters.read(tmp_path / "neue Studie")
     assert study.raters == ("Jürgen K.", "李 医生")
     assert study.cases == ("c0", "c2")
 
 
-def test_a_name_that_is_not_text(run: Run, tmp_path: Path) -> None:
+def test_a_name_that_is_not_text(run_safely: Run, tmp_path: Path) -> None:
     draw_masks(tmp_path)
     old = os.fsencode(tmp_path / "masks/bob") + b"/Kn\xf6chel.png"
     os.link(tmp_path / "masks/bob/c0.png", old)
-    outcome = run("check", pattern(tmp_path))
+    outcome = run_safely("check", pattern(tmp_path))
     assert outcome.code == 2
-    says(outcome.out, "Kn", "UTF-8")
-    refused(run("import", pattern(tmp_path), "-o", tmp_path / "out"), "UTF-8")
+    assert_words(outcome.out, "Kn", "UTF-8")
+    assert_error(run_safely("import", pattern(tmp_path), "-o", tmp_path / "out"), "UTF-8")
 
 
-def test_link_loops(run: Run, tmp_path: Path) -> None:
+def test_link_loops(run_safely: Run, tmp_path: Path) -> None:
     draw_masks(tmp_path)
     (tmp_path / "masks/carl").symlink_to(tmp_path / "masks/carl")
     (tmp_path / "masks/bob/again").symlink_to(tmp_path / "masks")
-    outcome = run("check", pattern(tmp_path))
+    outcome = run_safely("check", pattern(tmp_path))
     assert outcome.code == 2
-    says(outcome.out, f"{tmp_path}/masks/carl: a link that leads nowhere")
+    assert_words(outcome.out, f"{tmp_path}/masks/carl: a link that leads nowhere")
     (tmp_path / "masks/carl").unlink()
-    assert run("check", pattern(tmp_path)).code == 0  # a loop of folders is not walked into
+    assert run_safely("check", pattern(tmp_path)).code == 0  # a loop of folders is not walked into
 
 
-def test_a_mask_that_is_a_dead_link_spoils_its_case_only(run: Run, tmp_path: Path) -> None:
+def test_a_mask_that_is_a_dead_link_spoils_its_case_only(run_safely: Run, tmp_path: Path) -> None:
     draw_masks(tmp_path)
     (tmp_path / "masks/bob/c1.png").unlink()
     (tmp_path / "masks/bob/c1.png").symlink_to(tmp_path / "moved/c1.png")
-    outcome = run("check", pattern(tmp_path))
+    outcome = run_safely("check", pattern(tmp_path))
     assert outcome.code == 2
-    says(outcome.out, f"{tmp_path}/masks/bob/c1.png: ", f"{tmp_path}/moved/c1.png")
-    done = run("import", pattern(tmp_path), "-o", tmp_path / "out")
+    assert_words(outcome.out, f"{tmp_path}/masks/bob/c1.png: ", f"{tmp_path}/moved/c1.png")
+    done = run_safely("import", pattern(tmp_path), "-o", tmp_path / "out")
     assert done.code == 2
-    says(done.err, f"{tmp_path}/masks/bob/c1.png: ")
+    assert_words(done.err, f"{tmp_path}/masks/bob/c1.png: ")
     assert raters.read(tmp_path / "out").cases == ("c0", "c2")
 
 
-def test_two_cases_with_one_name(run: Run, tmp_path: Path) -> None:
+def test_two_cases_with_one_name(run_safely: Run, tmp_path: Path) -> None:
     draw_masks(tmp_path)
-    second = save(tmp_path / "masks/bob/late/c1.png", blob())
-    save(tmp_path / "masks/bob/early/c1.png", blob())
+    second = save_png(tmp_path / "masks/bob/late/c1.png", blob())
+    save_png(tmp_path / "masks/bob/early/c1.png", blob())
     twice = f"{tmp_path}/masks/{{rater}}/*/{{case}}.png"
-    outcome = run("check", twice)
+    outcome = run_safely("check", twice)
     assert outcome.code == 2
-    says(outcome.out, "duplicate", f"{second}: ", "case 'c1'", "early/c1.png", "expected one")
-    refused(run("import", twice, "-o", tmp_path / "out"), second, "case 'c1'")
+    assert_words(
+        outcome.out, "duplicate", f"{second}: ", "case 'c1'", "early/c1.png", "expected one"
+    )
+    assert_error(run_safely("import", twice, "-o", tmp_path / "out"), second, "case 'c1'")
 
 
 # Files that cannot be read.
 
 
-def test_truncated_nifti(run: Run, tmp_path: Path) -> None:
+def test_truncated_nifti(run_safely: Run, tmp_path: Path) -> None:
     draw_volumes(tmp_path, ".nii")
     bad = tmp_path / "masks/bob/c1.nii"
     bad.write_bytes(bad.read_bytes()[:500])
-    found_by_check(run, tmp_path, "unreadable", f"{bad}: ", "truncated", "(8, 9, 5)")
+    assert_check_finds(run_safely, tmp_path, "unreadable", f"{bad}: ", "truncated", "(8, 9, 5)")
 
 
-def test_truncated_gzip(run: Run, tmp_path: Path) -> None:
+def test_truncated_gzip(run_safely: Run, tmp_path: Path) -> None:
     draw_volumes(tmp_path)
     bad = tmp_path / "masks/bob/c1.nii.gz"
     whole = bad.read_bytes()
     bad.write_bytes(whole[: len(whole) // 2 + 40])
-    found_by_check(run, tmp_path, "unreadable", f"{bad}: ", "truncated")
-    done = run("import", pattern(tmp_path, ".nii.gz"), "-o", tmp_path / "out")
+    assert_check_finds(run_safely, tmp_path, "unreadable", f"{bad}: ", "truncated")
+    done = run_safely("import", pattern(tmp_path, ".nii.gz"), "-o", tmp_path / "out")
     assert done.code == 2
-    says(done.out, "2 cases written")
-    says(done.err, "1 case left out", f"{bad}: ", "truncated")
+    assert_words(done.out, "2 cases written")
+    assert_words(done.err, "1 case left out", f"{bad}: ", "truncated")
 
 
-def test_text_named_as_nifti(run: Run, tmp_path: Path) -> None:
+def test_text_named_as_nifti(run_safely: Run, tmp_path: Path) -> None:
     draw_volumes(tmp_path)
     bad = tmp_path / "masks/bob/c1.nii.gz"
     bad.write_text("see the other folder\n")
-    found_by_check(run, tmp_path, "unreadable", f"{bad}: ", "NIfTI")
+    assert_check_finds(run_safely, tmp_path, "unreadable", f"{bad}: ", "NIfTI")
 
 
-def test_empty_file(run: Run, tmp_path: Path) -> None:
+def test_empty_file(run_safely: Run, tmp_path: Path) -> None:
     draw_masks(tmp_path)
     bad = tmp_path / "masks/bob/c1.png"
     bad.write_bytes(b"")
-    found_by_check(run, tmp_path, "unreadable", f"{bad}: ", "0 bytes")
+    assert_check_finds(run_safely, tmp_path, "unreadable", f"{bad}: ", "0 bytes")
 
 
 def _huge_png() -> bytes:
@@ -321,7 +323,7 @@ def _huge_npy() -> bytes:
     ],
 )
 def test_a_header_that_claims_a_huge_shape_is_refused_at_once(
-    run: Run, tmp_path: Path, suffix: str, make: Callable[[], bytes], number: str
+    run_safely: Run, tmp_path: Path, suffix: str, make: Callable[[], bytes], number: str
 ) -> None:
     for rater in ("ann", "bob"):
         for k in range(2):
@@ -332,200 +334,218 @@ def test_a_header_that_claims_a_huge_shape_is_refused_at_once(
     bad = tmp_path / f"masks/bob/c1{suffix}"
     bad.write_bytes(make())
     start = time.process_time()
-    found_by_check(run, tmp_path, "unreadable", f"{bad}: ", number)
+    assert_check_finds(run_safely, tmp_path, "unreadable", f"{bad}: ", number)
     assert time.process_time() - start < 30  # of the processor; to read it would take days
 
 
 # Values of masks.
 
 
-def test_opaque_alpha_is_dropped_and_transparent_refused(run: Run, tmp_path: Path) -> None:
+def test_opaque_alpha_is_dropped_and_transparent_refused(run_safely: Run, tmp_path: Path) -> None:
     draw_masks(tmp_path, value=255)
     grey = blob(1, value=255)
     rgba = np.dstack([grey, grey, grey, np.full_like(grey, 255)])
-    bad = save(tmp_path / "masks/bob/c1.png", rgba)
-    assert run("check", pattern(tmp_path)).code == 0
+    bad = save_png(tmp_path / "masks/bob/c1.png", rgba)
+    assert run_safely("check", pattern(tmp_path)).code == 0
     rgba[5, 5, 3] = 100
-    save(bad, rgba)
-    shown = run("check", pattern(tmp_path))
+    save_png(bad, rgba)
+    shown = run_safely("check", pattern(tmp_path))
     assert shown.code == 2
-    says(shown.out, f"{bad}: ", "100")
+    assert_words(shown.out, f"{bad}: ", "100")
     assert "transparen" in shown.out or "alpha" in shown.out
 
 
-def test_palette_keeps_its_indices(run: Run, tmp_path: Path) -> None:
+def test_palette_keeps_its_indices(run_safely: Run, tmp_path: Path) -> None:
     draw_masks(tmp_path)
     picture = Image.fromarray(blob(2))
     picture.putpalette([0, 0, 0, 255, 0, 0, 0, 255, 0])
     picture.save(tmp_path / "masks/bob/c1.png")
-    assert run("check", pattern(tmp_path)).code == 0
-    assert run("import", pattern(tmp_path), "-o", tmp_path / "out").code == 0
+    assert run_safely("check", pattern(tmp_path)).code == 0
+    assert run_safely("import", pattern(tmp_path), "-o", tmp_path / "out").code == 0
     assert (raters.read(tmp_path / "out")["c1"].labels[1] == blob(2)).all()
 
 
-def test_sixteen_bits(run: Run, tmp_path: Path) -> None:
+def test_sixteen_bits(run_safely: Run, tmp_path: Path) -> None:
     for k in range(2):
         mask = blob(k).astype(np.uint16) * 40_000
         mask[0, 0] = 300
-        save(tmp_path / f"masks/ann/c{k}.png", mask)
-    shown = run("check", pattern(tmp_path))
+        save_png(tmp_path / f"masks/ann/c{k}.png", mask)
+    shown = run_safely("check", pattern(tmp_path))
     assert shown.code == 0
-    says(shown.out, "300", "40000")
-    assert run("import", pattern(tmp_path), "-o", tmp_path / "out").code == 0
+    assert_words(shown.out, "300", "40000")
+    assert run_safely("import", pattern(tmp_path), "-o", tmp_path / "out").code == 0
     study = raters.read(tmp_path / "out")
     assert study.classes.values == (0, 300, 40_000)
     assert study["c1"].labels[0, 0, 0] == 1
 
 
-def test_floats_that_are_whole_are_labels_and_others_are_not(run: Run, tmp_path: Path) -> None:
+def test_floats_that_are_whole_are_labels_and_others_are_not(
+    run_safely: Run, tmp_path: Path
+) -> None:
     draw_volumes(tmp_path)
-    bad = nifti(tmp_path / "masks/bob/c1.nii.gz", np.ones((8, 9, 5), np.float32))
-    assert run("check", pattern(tmp_path, ".nii.gz")).code == 0
+    bad = save(tmp_path / "masks/bob/c1.nii.gz", np.ones((8, 9, 5), np.float32))
+    assert run_safely("check", pattern(tmp_path, ".nii.gz")).code == 0
     soft = np.ones((8, 9, 5), np.float32)
     soft[4, 4, 4] = 0.7
-    nifti(bad, soft)
-    found_by_check(run, tmp_path, "not-whole", f"{bad}: ", "0.7", "whole numbers", "--threshold")
-    mended = run("check", pattern(tmp_path, ".nii.gz"), "--threshold", "0.5")
+    save(bad, soft)
+    assert_check_finds(
+        run_safely, tmp_path, "not-whole", f"{bad}: ", "0.7", "whole numbers", "--threshold"
+    )
+    mended = run_safely("check", pattern(tmp_path, ".nii.gz"), "--threshold", "0.5")
     assert mended.code == 0
-    done = run("import", pattern(tmp_path, ".nii.gz"), "-o", tmp_path / "out", "--threshold", 0.75)
+    done = run_safely(
+        "import", pattern(tmp_path, ".nii.gz"), "-o", tmp_path / "out", "--threshold", 0.75
+    )
     assert done.code == 0
     assert raters.read(tmp_path / "out")["c1"].labels[1].sum() == soft.size - 1
 
 
-def test_grey_mask(run: Run, tmp_path: Path) -> None:
+def test_grey_mask(run_safely: Run, tmp_path: Path) -> None:
     draw_masks(tmp_path, value=255)
     grey = np.arange(144, dtype=np.uint8).reshape(12, 12)
-    bad = save(tmp_path / "masks/bob/c1.png", grey)
-    found_by_check(run, tmp_path, "grey", f"{bad}: ", "144 values from 0 to 143", "--threshold")
-    done = run("import", pattern(tmp_path), "-o", tmp_path / "out")
+    bad = save_png(tmp_path / "masks/bob/c1.png", grey)
+    assert_check_finds(
+        run_safely, tmp_path, "grey", f"{bad}: ", "144 values from 0 to 143", "--threshold"
+    )
+    done = run_safely("import", pattern(tmp_path), "-o", tmp_path / "out")
     assert done.code == 2
-    says(done.err, f"{bad}: ", "--threshold")
+    assert_words(done.err, f"{bad}: ", "--threshold")
     assert raters.read(tmp_path / "out").cases == ("c0", "c2")
     cut = ("--threshold", "127")
-    assert run("check", pattern(tmp_path), *cut).code == 0
-    assert run("import", pattern(tmp_path), "-o", tmp_path / "cut", *cut).code == 0
+    assert run_safely("check", pattern(tmp_path), *cut).code == 0
+    assert run_safely("import", pattern(tmp_path), "-o", tmp_path / "cut", *cut).code == 0
     assert raters.read(tmp_path / "cut")["c1"].labels[1].sum() == 143 - 127
 
 
-def test_numbers_of_segments(run: Run, tmp_path: Path) -> None:
+def test_numbers_of_segments(run_safely: Run, tmp_path: Path) -> None:
     draw_masks(tmp_path)
     segments = np.arange(144, dtype=np.uint8).reshape(12, 12) // 3
-    save(tmp_path / "masks/bob/c1.png", segments)
-    found_by_check(run, tmp_path, "grey", "48 values", "find_boundaries", "one class at a time")
+    save_png(tmp_path / "masks/bob/c1.png", segments)
+    assert_check_finds(
+        run_safely, tmp_path, "grey", "48 values", "find_boundaries", "one class at a time"
+    )
     options = ("--values", "0,1")
-    found_by_check(run, tmp_path, "unknown-value", "boundaries", options=options)
+    assert_check_finds(run_safely, tmp_path, "unknown-value", "boundaries", options=options)
 
 
-def test_matlab_files(run: Run, tmp_path: Path) -> None:
+def test_matlab_files(run_safely: Run, tmp_path: Path) -> None:
     (tmp_path / "masks/ann").mkdir(parents=True)
     (tmp_path / "masks/ann/c1.mat").write_bytes(b"MATLAB 5.0 MAT-file")
-    outcome = run("check", pattern(tmp_path, ".mat"))
+    outcome = run_safely("check", pattern(tmp_path, ".mat"))
     assert outcome.code == 2
-    says(outcome.out, tmp_path / "masks/ann/c1.mat", "one file per rater", "scipy.io.loadmat")
+    assert_words(
+        outcome.out, tmp_path / "masks/ann/c1.mat", "one file per rater", "scipy.io.loadmat"
+    )
 
 
-def test_only_grey_masks(run: Run, tmp_path: Path) -> None:
+def test_only_grey_masks(run_safely: Run, tmp_path: Path) -> None:
     for rater in ("ann", "bob"):
-        save(tmp_path / f"masks/{rater}/c1.png", np.arange(144, dtype=np.uint8).reshape(12, 12))
-    refused(run("import", pattern(tmp_path), "-o", tmp_path / "out"), "--threshold", "144 values")
+        save_png(tmp_path / f"masks/{rater}/c1.png", np.arange(144, dtype=np.uint8).reshape(12, 12))
+    assert_error(
+        run_safely("import", pattern(tmp_path), "-o", tmp_path / "out"), "--threshold", "144 values"
+    )
 
 
-def test_zero_and_255_beside_zero_and_1(run: Run, tmp_path: Path) -> None:
+def test_zero_and_255_beside_zero_and_1(run_safely: Run, tmp_path: Path) -> None:
     draw_masks(tmp_path)
-    save(tmp_path / "masks/bob/c1.png", blob(1, value=255))
-    shown = run("check", pattern(tmp_path))
+    save_png(tmp_path / "masks/bob/c1.png", blob(1, value=255))
+    shown = run_safely("check", pattern(tmp_path))
     assert shown.code == 0
-    says(shown.out, "foreground")
-    assert run("import", pattern(tmp_path), "-o", tmp_path / "out").code == 0
+    assert_words(shown.out, "foreground")
+    assert run_safely("import", pattern(tmp_path), "-o", tmp_path / "out").code == 0
     study = raters.read(tmp_path / "out")
     assert len(study.classes) == 2
     assert (study["c1"].labels[1] == blob(1)).all()
 
 
-def test_unknown_value(run: Run, tmp_path: Path) -> None:
+def test_unknown_value(run_safely: Run, tmp_path: Path) -> None:
     draw_masks(tmp_path)
     mask = blob(1)
     mask[0, 5] = 7
-    bad = save(tmp_path / "masks/bob/c1.png", mask)
+    bad = save_png(tmp_path / "masks/bob/c1.png", mask)
     named = ("--values", "0=background,1=lesion")
     words = (f"{bad}: ", "value 7", "expected one of 0, 1", "--ignore")
-    found_by_check(run, tmp_path, "unknown-value", *words, options=named)
-    done = run("import", pattern(tmp_path), "-o", tmp_path / "out", *named)
+    assert_check_finds(run_safely, tmp_path, "unknown-value", *words, options=named)
+    done = run_safely("import", pattern(tmp_path), "-o", tmp_path / "out", *named)
     assert done.code == 2
-    says(done.err, *words)
+    assert_words(done.err, *words)
     assert raters.read(tmp_path / "out").cases == ("c0", "c2")
 
 
-def test_ignored_value_is_not_labelled(run: Run, tmp_path: Path) -> None:
+def test_ignored_value_is_not_labelled(run_safely: Run, tmp_path: Path) -> None:
     draw_masks(tmp_path)
     mask = blob(1)
     mask[0, 5] = 7
-    save(tmp_path / "masks/bob/c1.png", mask)
+    save_png(tmp_path / "masks/bob/c1.png", mask)
     options = ("--values", "0=background,1=lesion", "--ignore", "7")
-    assert run("check", pattern(tmp_path), *options).code == 0
-    assert run("import", pattern(tmp_path), "-o", tmp_path / "out", *options).code == 0
+    assert run_safely("check", pattern(tmp_path), *options).code == 0
+    assert run_safely("import", pattern(tmp_path), "-o", tmp_path / "out", *options).code == 0
     labels = raters.read(tmp_path / "out")["c1"].labels[1]
     assert labels[0, 5] == raters.MISSING
     assert (labels == raters.MISSING).sum() == 1
 
 
-def test_colour_mask(run: Run, tmp_path: Path) -> None:
+def test_colour_mask(run_safely: Run, tmp_path: Path) -> None:
     draw_masks(tmp_path)
     colours = np.zeros((12, 12, 3), np.uint8)
     colours[3:6, 3:6] = (255, 0, 0)
-    bad = save(tmp_path / "masks/bob/c1.png", colours)
-    shown = run("check", pattern(tmp_path))
+    bad = save_png(tmp_path / "masks/bob/c1.png", colours)
+    shown = run_safely("check", pattern(tmp_path))
     assert shown.code == 2
-    says(shown.out, f"{bad}: ", "expected")
+    assert_words(shown.out, f"{bad}: ", "expected")
     assert "colour" in shown.out
 
 
-def test_jpeg_as_mask(run: Run, tmp_path: Path) -> None:
+def test_jpeg_as_mask(run_safely: Run, tmp_path: Path) -> None:
     for rater in ("ann", "bob"):
-        save(tmp_path / f"masks/{rater}/c1.jpg", blob(value=255))
-    shown = run("check", pattern(tmp_path, ".jpg"))
+        save_png(tmp_path / f"masks/{rater}/c1.jpg", blob(value=255))
+    shown = run_safely("check", pattern(tmp_path, ".jpg"))
     assert shown.code == 2
-    says(shown.out, f"{tmp_path}/masks/ann/c1.jpg: ", "JPEG", "expected PNG")
-    refused(run("import", pattern(tmp_path, ".jpg"), "-o", tmp_path / "out"), "JPEG", "c1.jpg")
+    assert_words(shown.out, f"{tmp_path}/masks/ann/c1.jpg: ", "JPEG", "expected PNG")
+    assert_error(
+        run_safely("import", pattern(tmp_path, ".jpg"), "-o", tmp_path / "out"), "JPEG", "c1.jpg"
+    )
 
 
 def test_other_grid_names_both_files_and_values_and_resampling_mends_it(
-    run: Run, tmp_path: Path
+    run_safely: Run, tmp_path: Path
 ) -> None:
     draw_volumes(tmp_path)
     for k in range(3):
-        nifti(tmp_path / f"images/c{k}.nii.gz", np.full((8, 9, 5), k, np.int16))
+        save(tmp_path / f"images/c{k}.nii.gz", np.full((8, 9, 5), k, np.int16))
     coarse = np.zeros((4, 9, 5), np.uint8)
     coarse[1:3] = 1
-    bad = nifti(tmp_path / "masks/bob/c1.nii.gz", coarse, np.diag([2.0, 1, 1, 1]))
+    bad = save(tmp_path / "masks/bob/c1.nii.gz", coarse, np.diag([2.0, 1, 1, 1]))
     pictures = ("--images", f"{tmp_path}/images/{{case}}.nii.gz")
     words = (f"{bad}: ", "shape 4 x 9 x 5", "8 x 9 x 5", f"{tmp_path}/images/c1.nii.gz")
-    found_by_check(run, tmp_path, "geometry", *words, "--resample nearest", options=pictures)
-    done = run("import", pattern(tmp_path, ".nii.gz"), *pictures, "-o", tmp_path / "out")
+    assert_check_finds(
+        run_safely, tmp_path, "geometry", *words, "--resample nearest", options=pictures
+    )
+    done = run_safely("import", pattern(tmp_path, ".nii.gz"), *pictures, "-o", tmp_path / "out")
     assert done.code == 2
-    says(done.err, *words)
+    assert_words(done.err, *words)
     mended = (*pictures, "--resample", "nearest")
-    assert run("check", pattern(tmp_path, ".nii.gz"), *mended).code == 0
-    done = run("import", pattern(tmp_path, ".nii.gz"), *mended, "-o", tmp_path / "new")
+    assert run_safely("check", pattern(tmp_path, ".nii.gz"), *mended).code == 0
+    done = run_safely("import", pattern(tmp_path, ".nii.gz"), *mended, "-o", tmp_path / "new")
     assert done.code == 0
     labels = raters.read(tmp_path / "new")["c1"].labels[1]
     assert labels.shape == (8, 9, 5)
     assert labels[2:5].all() and not labels[:2].any()
 
 
-def test_other_spacing(run: Run, tmp_path: Path) -> None:
+def test_other_spacing(run_safely: Run, tmp_path: Path) -> None:
     draw_volumes(tmp_path)
-    bad = nifti(
+    bad = save(
         tmp_path / "masks/bob/c1.nii.gz", np.ones((8, 9, 5), np.uint8), np.diag([1, 1, 3.0, 1])
     )
     words = (f"{bad}: ", "spacing (1, 1, 3)", "(1, 1, 1)", f"{tmp_path}/masks/ann/c1.nii.gz")
-    found_by_check(run, tmp_path, "geometry", *words)
+    assert_check_finds(run_safely, tmp_path, "geometry", *words)
 
 
 # Manifests and tables.
 
 
-def manifest(folder: Path, *rows: str, header: str = "case,rater,mask") -> Path:
+def write_mask_manifest(folder: Path, *rows: str, header: str = "case,rater,mask") -> Path:
     draw_masks(folder)
     path = folder / "manifest.csv"
     path.write_text("\n".join([header, *rows, ""]))
@@ -543,25 +563,25 @@ def manifest(folder: Path, *rows: str, header: str = "case,rater,mask") -> Path:
     ],
 )
 def test_manifest_with_a_wrong_column(
-    run: Run, tmp_path: Path, header: str, words: tuple[str, ...]
+    run_safely: Run, tmp_path: Path, header: str, words: tuple[str, ...]
 ) -> None:
     row = "c0,ann,masks/ann/c0.png".replace(",", ";" if ";" in header else ",")
-    path = manifest(tmp_path, row, header=header)
-    refused(run("check", path), path, *words)
+    path = write_mask_manifest(tmp_path, row, header=header)
+    assert_error(run_safely("check", path), path, *words)
 
 
-def test_manifest_rows(run: Run, tmp_path: Path) -> None:
-    path = manifest(tmp_path, "c0,ann,masks/ann/c0.png", "c1,ann")
-    refused(run("check", path), path, "2 cells in row 3, expected 3")
-    path = manifest(tmp_path, "c0,ann,masks/ann/c0.png", "c0,ann,masks/ann/c1.png")
-    outcome = run("check", path)
+def test_manifest_rows(run_safely: Run, tmp_path: Path) -> None:
+    path = write_mask_manifest(tmp_path, "c0,ann,masks/ann/c0.png", "c1,ann")
+    assert_error(run_safely("check", path), path, "2 cells in row 3, expected 3")
+    path = write_mask_manifest(tmp_path, "c0,ann,masks/ann/c0.png", "c0,ann,masks/ann/c1.png")
+    outcome = run_safely("check", path)
     assert outcome.code == 2
-    says(outcome.out, path, "masks/ann/c1.png in row 3", "masks/ann/c0.png")
-    path = manifest(tmp_path, "c0,ann,masks/ann/c0.png", "c1,ann,masks/ann/gone.png")
-    outcome = run("check", path)
+    assert_words(outcome.out, path, "masks/ann/c1.png in row 3", "masks/ann/c0.png")
+    path = write_mask_manifest(tmp_path, "c0,ann,masks/ann/c0.png", "c1,ann,masks/ann/gone.png")
+    outcome = run_safely("check", path)
     assert outcome.code == 2
-    says(outcome.out, f"{tmp_path}/masks/ann/gone.png: there is no such file")
-    assert run("import", path, "-o", tmp_path / "out").code == 2
+    assert_words(outcome.out, f"{tmp_path}/masks/ann/gone.png: there is no such file")
+    assert run_safely("import", path, "-o", tmp_path / "out").code == 2
     assert raters.read(tmp_path / "out").cases == ("c0",)
 
 
@@ -569,31 +589,35 @@ def test_manifest_rows(run: Run, tmp_path: Path) -> None:
     ("text", "words"),
     [("case,rater,mask\n", ("no rows",)), ("", ("empty",)), ("task,worker,label\n", ("no",))],
 )
-def test_empty_tables(run: Run, tmp_path: Path, text: str, words: tuple[str, ...]) -> None:
+def test_empty_tables(run_safely: Run, tmp_path: Path, text: str, words: tuple[str, ...]) -> None:
     path = tmp_path / "table.csv"
     path.write_text(text)
     for verb in (["check"], ["import", "-o", tmp_path / "out"]):
-        refused(run(*verb, path), path, *words)
+        assert_error(run_safely(*verb, path), path, *words)
     assert not (tmp_path / "out").exists()
 
 
-def test_empty_folder(run: Run, tmp_path: Path) -> None:
+def test_empty_folder(run_safely: Run, tmp_path: Path) -> None:
     (tmp_path / "masks").mkdir()
-    refused(run("check", tmp_path / "masks"), tmp_path / "masks", "is empty", "study.yaml")
-    refused(run("check", pattern(tmp_path)), pattern(tmp_path), "is empty")
+    assert_error(
+        run_safely("check", tmp_path / "masks"), tmp_path / "masks", "is empty", "study.yaml"
+    )
+    assert_error(run_safely("check", pattern(tmp_path)), pattern(tmp_path), "is empty")
 
 
 @pytest.mark.parametrize("form", ["canonical", "packed"])
 @pytest.mark.parametrize("name", ["../x", "..", "/etc/x", "a/../../b", "x/", "con.", "<b>&%2E"])
-def test_a_name_that_is_a_path_stays_a_name(run: Run, tmp_path: Path, name: str, form: str) -> None:
+def test_a_name_that_is_a_path_stays_a_name(
+    run_safely: Run, tmp_path: Path, name: str, form: str
+) -> None:
     rows = [
         "good,ann,masks/ann/c0.png,images/c0.png",
         f"{name},{name},masks/bob/c1.png,images/c1.png",
     ]
-    path = manifest(tmp_path, *rows, header="case,rater,mask,image")
+    path = write_mask_manifest(tmp_path, *rows, header="case,rater,mask,image")
     out = tmp_path / "deep/down/out"
     out.parent.mkdir(parents=True)
-    done = run("import", path, "-o", out, "--form", form)  # the fixture sees what is written
+    done = run_safely("import", path, "-o", out, "--form", form)  # the fixture sees what is written
     assert done.code == 0, done
     study = raters.read(out)
     assert set(study.raters) == {"ann", name}
@@ -601,35 +625,40 @@ def test_a_name_that_is_a_path_stays_a_name(run: Run, tmp_path: Path, name: str,
     mask = np.asarray(Image.open(tmp_path / "masks/bob/c1.png"))
     assert (study[name].labels[study.raters.index(name)] == mask).all()
     assert study[name].image is not None
-    assert run("check", out).code == 0
+    assert run_safely("check", out).code == 0
 
 
-def test_a_rater_of_a_table_that_is_a_path_stays_a_name(run: Run, tmp_path: Path) -> None:
+def test_a_rater_of_a_table_that_is_a_path_stays_a_name(run_safely: Run, tmp_path: Path) -> None:
     path = tmp_path / "answers.csv"
     path.write_text("task,worker,label\n../t,../x,cat\n../t,ann,dog\n")
     out = tmp_path / "deep/out"
     out.parent.mkdir()
-    assert run("import", path, "-o", out).code == 0
+    assert run_safely("import", path, "-o", out).code == 0
     study = raters.read(out)
     assert set(study.raters) == {"../x", "ann"}
     assert study.cases == ("../t",)
 
 
-def test_markup_in_names_is_shown_as_it_is(run: Run, tmp_path: Path) -> None:
+def test_markup_in_names_is_shown_as_it_is(run_safely: Run, tmp_path: Path) -> None:
     draw_masks(tmp_path, raters=("[red]ann", "[b]"))
     (tmp_path / "masks/[b]/c1.png").write_bytes(b"x")
-    shown = run("check", pattern(tmp_path), "--values", "0=[b]x[/b],1=[x]")
+    shown = run_safely("check", pattern(tmp_path), "--values", "0=[b]x[/b],1=[x]")
     assert shown.code == 2
-    says(shown.out, "[red]ann", "[b]", "[b]x[/b]", "masks/[b]/c1.png: ")
+    assert_words(shown.out, "[red]ann", "[b]", "[b]x[/b]", "masks/[b]/c1.png: ")
 
 
 # Folders that raters wrote and something spoilt.
 
 
-def imported(run: Run, folder: Path, form: str = "canonical") -> Path:
+def import_masks(run_safely: Run, folder: Path, form: str = "canonical") -> Path:
     draw_masks(folder)
     out = folder / "study"
-    assert run("import", pattern(folder), *images(folder), "-o", out, "--form", form).code == 0
+    assert (
+        run_safely(
+            "import", pattern(folder), *images_option(folder), "-o", out, "--form", form
+        ).code
+        == 0
+    )
     return out
 
 
@@ -644,20 +673,20 @@ def imported(run: Run, folder: Path, form: str = "canonical") -> Path:
     ],
 )
 def test_spoilt_study_file(
-    run: Run, tmp_path: Path, old: str, new: str, words: tuple[str, ...]
+    run_safely: Run, tmp_path: Path, old: str, new: str, words: tuple[str, ...]
 ) -> None:
-    out = imported(run, tmp_path)
+    out = import_masks(run_safely, tmp_path)
     text = (out / "study.yaml").read_text()
     assert old in text
     (out / "study.yaml").write_text(text.replace(old, new))
-    refused(run("check", out), out / "study.yaml", *words)
+    assert_error(run_safely("check", out), out / "study.yaml", *words)
 
 
 @pytest.mark.parametrize("text", ["", "- a\n- b\n", "just words"])
-def test_study_file_that_is_none(run: Run, tmp_path: Path, text: str) -> None:
-    out = imported(run, tmp_path)
+def test_study_file_that_is_none(run_safely: Run, tmp_path: Path, text: str) -> None:
+    out = import_masks(run_safely, tmp_path)
     (out / "study.yaml").write_text(text)
-    refused(run("check", out), out / "study.yaml", "raters-study/1")
+    assert_error(run_safely("check", out), out / "study.yaml", "raters-study/1")
 
 
 @pytest.mark.parametrize(
@@ -674,52 +703,54 @@ def test_study_file_that_is_none(run: Run, tmp_path: Path, text: str) -> None:
 )
 @pytest.mark.parametrize("form", ["canonical", "packed"])
 def test_spoilt_cases_file(
-    run: Run, tmp_path: Path, text: str, words: tuple[str, ...], form: str
+    run_safely: Run, tmp_path: Path, text: str, words: tuple[str, ...], form: str
 ) -> None:
-    out = imported(run, tmp_path, form)
+    out = import_masks(run_safely, tmp_path, form)
     (out / "cases.csv").write_text(text)
-    refused(run("check", out), out, *words)
+    assert_error(run_safely("check", out), out, *words)
 
 
-def test_files_that_belong_to_no_case(run: Run, tmp_path: Path) -> None:
-    out = imported(run, tmp_path)
-    save(out / "labels/ann/c9.png", blob())
-    save(out / "labels/eve/c0.png", blob())
-    shown = run("check", out)
+def test_files_that_belong_to_no_case(run_safely: Run, tmp_path: Path) -> None:
+    out = import_masks(run_safely, tmp_path)
+    save_png(out / "labels/ann/c9.png", blob())
+    save_png(out / "labels/eve/c0.png", blob())
+    shown = run_safely("check", out)
     assert shown.code == 2
-    says(shown.out, f"{out}/labels/ann/c9.png: ", "not in cases.csv", f"{out}/labels/eve", "'eve'")
+    assert_words(
+        shown.out, f"{out}/labels/ann/c9.png: ", "not in cases.csv", f"{out}/labels/eve", "'eve'"
+    )
 
 
-def test_packed_arrays_with_other_numbers_of_rows(run: Run, tmp_path: Path) -> None:
-    out = imported(run, tmp_path, "packed")
+def test_packed_arrays_with_other_numbers_of_rows(run_safely: Run, tmp_path: Path) -> None:
+    out = import_masks(run_safely, tmp_path, "packed")
     labels = np.load(out / "labels.npy")
     np.save(out / "labels.npy", labels[:2])
-    refused(run("check", out), out / "labels.npy", "2 rows", "expected 3")
+    assert_error(run_safely("check", out), out / "labels.npy", "2 rows", "expected 3")
     np.save(out / "labels.npy", labels[:, :1])
-    refused(run("check", out), out / "labels.npy", "1 raters", "expected 2")
+    assert_error(run_safely("check", out), out / "labels.npy", "1 raters", "expected 2")
     (out / "labels.npy").write_bytes(b"\x93NUMPY\x01\x00")
-    refused(run("check", out), out / "labels.npy", "not a whole array")
+    assert_error(run_safely("check", out), out / "labels.npy", "not a whole array")
     np.save(out / "labels.npy", labels + 5)
-    shown = run("check", out)
+    shown = run_safely("check", out)
     assert shown.code == 2
-    says(shown.out, "6", "expected")
+    assert_words(shown.out, "6", "expected")
 
 
-def test_packed_labels_missing(run: Run, tmp_path: Path) -> None:
-    out = imported(run, tmp_path, "packed")
+def test_packed_labels_missing(run_safely: Run, tmp_path: Path) -> None:
+    out = import_masks(run_safely, tmp_path, "packed")
     (out / "labels.npy").unlink()
-    refused(run("check", out), out / "labels.npy", "no such file")
+    assert_error(run_safely("check", out), out / "labels.npy", "no such file")
 
 
-def test_answers_missing(run: Run, tmp_path: Path) -> None:
+def test_answers_missing(run_safely: Run, tmp_path: Path) -> None:
     path = tmp_path / "answers.csv"
     path.write_text("task,worker,label\nt1,ann,cat\nt1,bob,dog\n")
     out = tmp_path / "out"
-    assert run("import", path, "-o", out).code == 0
+    assert run_safely("import", path, "-o", out).code == 0
     (out / "labels.parquet").unlink()
-    refused(run("check", out), out / "labels.parquet")
+    assert_error(run_safely("check", out), out / "labels.parquet")
     (out / "labels.parquet").write_bytes(b"PAR1 and nothing else")
-    refused(run("check", out), out / "labels.parquet", "cannot be read")
+    assert_error(run_safely("check", out), out / "labels.parquet", "cannot be read")
 
 
 # Options.
@@ -742,11 +773,11 @@ def test_answers_missing(run: Run, tmp_path: Path) -> None:
     ],
 )
 def test_options_that_fit_nothing(
-    run: Run, tmp_path: Path, options: list[str], words: tuple[str, ...]
+    run_safely: Run, tmp_path: Path, options: list[str], words: tuple[str, ...]
 ) -> None:
     draw_masks(tmp_path)
     for verb in (["check"], ["import", "-o", tmp_path / "out"]):
-        refused(run(*verb, pattern(tmp_path), *options), *words)
+        assert_error(run_safely(*verb, pattern(tmp_path), *options), *words)
     assert not (tmp_path / "out").exists()
 
 
@@ -764,60 +795,64 @@ def test_options_that_fit_nothing(
     ],
 )
 def test_options_of_import(
-    run: Run, tmp_path: Path, options: list[str], words: tuple[str, ...]
+    run_safely: Run, tmp_path: Path, options: list[str], words: tuple[str, ...]
 ) -> None:
     draw_masks(tmp_path)
-    refused(run("import", pattern(tmp_path), "-o", tmp_path / "out", *options), *words)
+    assert_error(run_safely("import", pattern(tmp_path), "-o", tmp_path / "out", *options), *words)
     assert not (tmp_path / "out").exists()
 
 
-def test_unknown_split_of_a_study_lists_those_it_has(run: Run, tmp_path: Path) -> None:
+def test_unknown_split_of_a_study_lists_those_it_has(run_safely: Run, tmp_path: Path) -> None:
     draw_masks(tmp_path)
     out = tmp_path / "out"
     options = ("--new-split", "train=.7,test=.3")
-    assert run("import", pattern(tmp_path), "-o", out, *options).code == 0
-    refused(run("check", out, "--split", "val"), "'val'", "test, train")
+    assert run_safely("import", pattern(tmp_path), "-o", out, *options).code == 0
+    assert_error(run_safely("check", out, "--split", "val"), "'val'", "test, train")
 
 
-def test_out_folder_that_holds_other_things(run: Run, tmp_path: Path) -> None:
+def test_out_folder_that_holds_other_things(run_safely: Run, tmp_path: Path) -> None:
     draw_masks(tmp_path)
     out = tmp_path / "thesis"
     (out / "labels").mkdir(parents=True)
     (out / "labels/precious.png").write_bytes(b"years of work")
     before = fingerprint(out)
     for options in ([], ["--overwrite"], ["--form", "packed", "--overwrite"]):
-        outcome = run("import", pattern(tmp_path), "-o", out, *options)
-        refused(outcome, out, "other files (labels), expected a new one or a study")
+        outcome = run_safely("import", pattern(tmp_path), "-o", out, *options)
+        assert_error(outcome, out, "other files (labels), expected a new one or a study")
         assert fingerprint(out) == before
 
 
-def test_out_path_that_is_a_file(run: Run, tmp_path: Path) -> None:
+def test_out_path_that_is_a_file(run_safely: Run, tmp_path: Path) -> None:
     draw_masks(tmp_path)
     out = tmp_path / "study"
     out.write_text("notes")
-    refused(run("import", pattern(tmp_path), "-o", out), out, "found a file")
-    below = run("import", pattern(tmp_path), "-o", out / "deeper")
-    refused(below, out / "deeper", "Not a directory")
+    assert_error(run_safely("import", pattern(tmp_path), "-o", out), out, "found a file")
+    below = run_safely("import", pattern(tmp_path), "-o", out / "deeper")
+    assert_error(below, out / "deeper", "Not a directory")
     assert out.read_text() == "notes"
 
 
-def test_out_folder_that_is_the_source(run: Run, tmp_path: Path) -> None:
+def test_out_folder_that_is_the_source(run_safely: Run, tmp_path: Path) -> None:
     draw_masks(tmp_path)
-    refused(run("import", pattern(tmp_path), "-o", tmp_path / "masks"), tmp_path / "masks")
+    assert_error(
+        run_safely("import", pattern(tmp_path), "-o", tmp_path / "masks"), tmp_path / "masks"
+    )
 
 
-def test_a_study_imported_onto_itself_is_refused(run: Run, tmp_path: Path) -> None:
-    out = imported(run, tmp_path)
+def test_a_study_imported_onto_itself_is_refused(run_safely: Run, tmp_path: Path) -> None:
+    out = import_masks(run_safely, tmp_path)
     before = fingerprint(out)
-    refused(run("import", out, "-o", out, "--overwrite"), out, "which is read")
-    refused(run("import", out, "-o", out, "--raters", "ann"), out)
+    assert_error(run_safely("import", out, "-o", out, "--overwrite"), out, "which is read")
+    assert_error(run_safely("import", out, "-o", out, "--raters", "ann"), out)
     assert fingerprint(out) == before
 
 
 # One bad file never hides the others.
 
 
-def test_five_bad_files_are_all_listed_and_the_rest_is_imported(run: Run, tmp_path: Path) -> None:
+def test_five_bad_files_are_all_listed_and_the_rest_is_imported(
+    run_safely: Run, tmp_path: Path
+) -> None:
     draw_masks(tmp_path, raters=("ann", "bob", "cy"), cases=8)
     bad = {
         "unreadable": tmp_path / "masks/ann/c1.png",
@@ -828,15 +863,17 @@ def test_five_bad_files_are_all_listed_and_the_rest_is_imported(run: Run, tmp_pa
     }
     whole = bad["unreadable"].read_bytes()
     bad["unreadable"].write_bytes(whole[: len(whole) // 2])
-    save(bad["geometry"], np.pad(blob(), 1))
-    save(bad["grey"], np.arange(144, dtype=np.uint8).reshape(12, 12))
-    save(bad["colour"], np.random.default_rng(0).integers(0, 9, (12, 12, 3), dtype=np.uint8))
+    save_png(bad["geometry"], np.pad(blob(), 1))
+    save_png(bad["grey"], np.arange(144, dtype=np.uint8).reshape(12, 12))
+    save_png(bad["colour"], np.random.default_rng(0).integers(0, 9, (12, 12, 3), dtype=np.uint8))
     bad["unreadable image"].write_text("gone")
 
-    shown = run("check", pattern(tmp_path), *images(tmp_path))
+    shown = run_safely("check", pattern(tmp_path), *images_option(tmp_path))
     assert shown.code == 2
-    says(shown.out, "5 errors", *(f"{path}: " for path in bad.values()))
-    listed = problems(run("check", pattern(tmp_path), *images(tmp_path), "--json"))
+    assert_words(shown.out, "5 errors", *(f"{path}: " for path in bad.values()))
+    listed = listed_problems(
+        run_safely("check", pattern(tmp_path), *images_option(tmp_path), "--json")
+    )
     errors = [p for p in listed if p["level"] == "error"]
     assert {p["file"] for p in errors} == {str(p) for p in bad.values()}
     assert [p["case"] for p in errors] == ["c1", "c2", "c3", "c4", "c5"]
@@ -844,21 +881,23 @@ def test_five_bad_files_are_all_listed_and_the_rest_is_imported(run: Run, tmp_pa
 
     for form in ("canonical", "packed"):
         out = tmp_path / form
-        done = run("import", pattern(tmp_path), *images(tmp_path), "-o", out, "--form", form)
+        done = run_safely(
+            "import", pattern(tmp_path), *images_option(tmp_path), "-o", out, "--form", form
+        )
         assert done.code == 2
-        says(done.out, "3 cases written")
-        says(done.err, "5 cases left out", *(f"{path}: " for path in bad.values()))
+        assert_words(done.out, "3 cases written")
+        assert_words(done.err, "5 cases left out", *(f"{path}: " for path in bad.values()))
         study = raters.read(out)
         assert study.cases == ("c0", "c6", "c7")
         for case in study.iter_cases():
             for r, rater in enumerate(study.raters):
                 mask = np.asarray(Image.open(tmp_path / f"masks/{rater}/{case.id}.png"))
                 assert (case.labels[r] == mask).all()
-        assert run("check", out).code == 0
+        assert run_safely("check", out).code == 0
 
 
 def test_a_failing_reader_is_no_traceback(
-    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    run_safely: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A disk that fails in the middle of writing is a message, too."""
     draw_masks(tmp_path)
@@ -867,8 +906,8 @@ def test_a_failing_reader_is_no_traceback(
         raise OSError(28, "No space left on device", str(tmp_path / "out/labels.npy"))
 
     monkeypatch.setattr("raters.study.packed.PackedWriter.write", full)
-    outcome = run("import", pattern(tmp_path), "-o", tmp_path / "out", "--form", "packed")
-    refused(outcome, tmp_path / "out/labels.npy", "No space left")
+    outcome = run_safely("import", pattern(tmp_path), "-o", tmp_path / "out", "--form", "packed")
+    assert_error(outcome, tmp_path / "out/labels.npy", "No space left")
 
 
 LAUGHS = "\n".join(
@@ -887,7 +926,7 @@ ODD = {
 
 
 @pytest.mark.parametrize("line", ODD)
-def test_study_file_that_unfolds_without_end(run: Run, tmp_path: Path, line: str) -> None:
+def test_study_file_that_unfolds_without_end(run_safely: Run, tmp_path: Path, line: str) -> None:
     raters.Study.from_arrays(labels=np.zeros((1, 2, 4, 4), int)).write(tmp_path / "s")
     path = tmp_path / "s" / "study.yaml"
     kept = [k for k in path.read_text().split("\n") if not k.startswith(("-", " ", "raters:"))]
@@ -895,6 +934,6 @@ def test_study_file_that_unfolds_without_end(run: Run, tmp_path: Path, line: str
     kept += [] if "raters:" in line else ["raters: ['0', '1']"]
     kept = [k + " []" if k == "classes:" else k for k in kept]
     path.write_text("\n".join([*kept, line]))
-    outcome = run("check", tmp_path / "s")
-    refused(outcome, path, ODD[line])
+    outcome = run_safely("check", tmp_path / "s")
+    assert_error(outcome, path, ODD[line])
     assert len(outcome.err) < 1000

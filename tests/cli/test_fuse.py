@@ -15,7 +15,7 @@ import pytest
 import raters
 from raters.io import formats
 from raters.io.results import Journal
-from tests.support.command_line import Outcome, run_in_process
+from tests.support.command_line import Outcome
 from tests.support.makers import save
 
 AFFINE = np.diag([1.0, 2.0, 3.0, 1.0])
@@ -34,22 +34,17 @@ def pattern(tmp_path: Path) -> str:
     return f"{tmp_path}/masks/{{rater}}/{{group}}/{{case}}.nii.gz"
 
 
-@pytest.fixture
-def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> object:
-    return lambda *words: run_in_process(capsys, monkeypatch, *words)
-
-
-def flat(pattern: str) -> str:
+def without_groups(pattern: str) -> str:
     return pattern.replace("/{group}", "")
 
 
 def test_masks_have_the_values_and_the_geometry_of_the_input(
-    pattern: str, tmp_path: Path, run: object
+    pattern: str, tmp_path: Path, run_raters: object
 ) -> None:
     out = tmp_path / "out"
-    done: Outcome = run("fuse", flat(pattern), "-o", out, "--soft")  # type: ignore[operator]
+    done: Outcome = run_raters("fuse", without_groups(pattern), "-o", out, "--soft")  # type: ignore[operator]
     assert done.code == 0, done.err
-    study = raters.read(flat(pattern))
+    study = raters.read(without_groups(pattern))
     for case in study:
         volume = formats.read_labels(out / f"{case.id}.nii.gz")
         expected = raters.fuse(study, "staple")[case.id]
@@ -62,58 +57,58 @@ def test_masks_have_the_values_and_the_geometry_of_the_input(
     assert len(content["cases"]["a"]["confusion"]) == 3
     rows = (out / "raters.csv").read_text().splitlines()
     assert len(rows) == 1 + 2 * 3 * 3
-    scored: Outcome = run("evaluate", out, flat(pattern), "--no-surfaces")  # type: ignore[operator]
+    scored: Outcome = run_raters("evaluate", out, without_groups(pattern), "--no-surfaces")  # type: ignore[operator]
     assert scored.code == 0 and "belong to no case" not in scored.out
 
 
 def test_finished_cases_are_skipped_and_changed_ones_are_not(
-    pattern: str, tmp_path: Path, run: object
+    pattern: str, tmp_path: Path, run_raters: object
 ) -> None:
     out = tmp_path / "out"
-    words = ("fuse", flat(pattern), "-o", out)
-    assert "2 cases fused:" in run(*words).out  # type: ignore[operator]
+    words = ("fuse", without_groups(pattern), "-o", out)
+    assert "2 cases fused:" in run_raters(*words).out  # type: ignore[operator]
     before = (out / "raters.csv").read_text()
-    assert "0 cases fused, 2 were there already" in run(*words).out  # type: ignore[operator]
+    assert "0 cases fused, 2 were there already" in run_raters(*words).out  # type: ignore[operator]
     assert (out / "raters.csv").read_text() == before
     save(tmp_path / "masks/ann/b.nii.gz", np.zeros((5, 6, 4), np.uint8), AFFINE)
-    assert "1 case fused, 1 was there already" in run(*words).out  # type: ignore[operator]
-    refused: Outcome = run(*words, "-m", "vote")  # type: ignore[operator]
+    assert "1 case fused, 1 was there already" in run_raters(*words).out  # type: ignore[operator]
+    refused: Outcome = run_raters(*words, "-m", "vote")  # type: ignore[operator]
     assert refused.code == 2 and "holds other work" in refused.err
-    assert run(*words, "-m", "vote", "--overwrite").code == 0  # type: ignore[operator]
+    assert run_raters(*words, "-m", "vote", "--overwrite").code == 0  # type: ignore[operator]
 
 
 def test_a_failing_case_is_named_while_the_others_finish(
-    pattern: str, tmp_path: Path, run: object
+    pattern: str, tmp_path: Path, run_raters: object
 ) -> None:
     (tmp_path / "masks/ann/a.nii.gz").write_bytes(b"broken")
-    done: Outcome = run("fuse", flat(pattern), "-o", tmp_path / "out")  # type: ignore[operator]
+    done: Outcome = run_raters("fuse", without_groups(pattern), "-o", tmp_path / "out")  # type: ignore[operator]
     assert done.code == 2
     assert "1 case fused" in done.out and "a.nii.gz" in done.err
     assert (tmp_path / "out/b.nii.gz").exists()
 
 
 def test_a_failing_case_does_not_stop_a_pooled_fusion(
-    pattern: str, tmp_path: Path, run: object
+    pattern: str, tmp_path: Path, run_raters: object
 ) -> None:
     (tmp_path / "masks/ann/a.nii.gz").write_bytes(b"broken")
-    words = ("fuse", flat(pattern), "--pool", "-o", tmp_path / "out")
-    done: Outcome = run(*words)  # type: ignore[operator]
+    words = ("fuse", without_groups(pattern), "--pool", "-o", tmp_path / "out")
+    done: Outcome = run_raters(*words)  # type: ignore[operator]
     assert done.code == 2 and "1 case fused" in done.out and "a.nii.gz" in done.err
 
 
 @pytest.mark.parametrize("other", [("--raters", "ann,bob"), ("--classes", "2"), ("--ignore", "4")])
 def test_other_raters_classes_or_rules_are_other_work(
-    pattern: str, tmp_path: Path, run: object, other: tuple[str, str]
+    pattern: str, tmp_path: Path, run_raters: object, other: tuple[str, str]
 ) -> None:
-    words = ("fuse", flat(pattern), "-o", tmp_path / "out", "-m", "vote")
-    assert run(*words).code == 0  # type: ignore[operator]
-    refused: Outcome = run(*words, *other)  # type: ignore[operator]
+    words = ("fuse", without_groups(pattern), "-o", tmp_path / "out", "-m", "vote")
+    assert run_raters(*words).code == 0  # type: ignore[operator]
+    refused: Outcome = run_raters(*words, *other)  # type: ignore[operator]
     assert refused.code == 2 and "holds other work" in refused.err
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("method", ["mean", "dawid-skene", "one-coin", "hierarchical"])
-def test_every_method_for_tables_runs(tmp_path: Path, run: object, method: str) -> None:
+def test_every_method_for_tables_runs(tmp_path: Path, run_raters: object, method: str) -> None:
     random = np.random.default_rng(0)
     lines = [
         f"{t},{w},{t % 3 if random.random() < 0.8 else random.integers(3)}"
@@ -121,7 +116,7 @@ def test_every_method_for_tables_runs(tmp_path: Path, run: object, method: str) 
         for w in "abcd"
     ]
     (tmp_path / "t.csv").write_text("\n".join(["task,worker,label", *lines]))
-    done: Outcome = run("fuse", tmp_path / "t.csv", "-m", method, "-o", tmp_path / "out")  # type: ignore[operator]
+    done: Outcome = run_raters("fuse", tmp_path / "t.csv", "-m", method, "-o", tmp_path / "out")  # type: ignore[operator]
     assert done.code == 0, done.err
     fused = [line.split(",") for line in (tmp_path / "out/labels.csv").read_text().splitlines()[1:]]
     assert sum(int(task) % 3 == int(label) for task, label in fused) > 54
@@ -135,21 +130,25 @@ def test_every_method_for_tables_runs(tmp_path: Path, run: object, method: str) 
         assert "95 %" in done.out
 
 
-def test_tables_are_fused_whole(tmp_path: Path, run: object) -> None:
+def test_tables_are_fused_whole(tmp_path: Path, run_raters: object) -> None:
     (tmp_path / "t.csv").write_text(
         "task,worker,label\n"
         + "".join(f"{t},{w},{'cat' if t % 2 else 'dog'}\n" for t in range(6) for w in "abc")
     )
-    done: Outcome = run("fuse", tmp_path / "t.csv", "-m", "vote", "-o", tmp_path / "out", "--soft")  # type: ignore[operator]
+    done: Outcome = run_raters(
+        "fuse", tmp_path / "t.csv", "-m", "vote", "-o", tmp_path / "out", "--soft"
+    )  # type: ignore[operator]
     assert done.code == 0, done.err
     lines = (tmp_path / "out/labels.csv").read_text().splitlines()
     assert lines[:3] == ["task,label,cat,dog", "0,dog,0.0,1.0", "1,cat,1.0,0.0"]
-    scored: Outcome = run("evaluate", tmp_path / "out/labels.csv", tmp_path / "t.csv")  # type: ignore[operator]
+    scored: Outcome = run_raters("evaluate", tmp_path / "out/labels.csv", tmp_path / "t.csv")  # type: ignore[operator]
     assert scored.code == 0 and "1.000" in scored.out
 
 
-def test_options_and_folders_that_are_refused(pattern: str, tmp_path: Path, run: object) -> None:
-    words = ("fuse", flat(pattern), "-o", tmp_path / "out")
+def test_options_and_folders_that_are_refused(
+    pattern: str, tmp_path: Path, run_raters: object
+) -> None:
+    words = ("fuse", without_groups(pattern), "-o", tmp_path / "out")
     for more, message in (
         (("-m", "stapel"), "did you mean 'staple'"),
         (("--option", "foo=1"), "found the option 'foo'"),
@@ -171,21 +170,25 @@ def test_options_and_folders_that_are_refused(pattern: str, tmp_path: Path, run:
         (("--engine", "dask"), "together with --scheduler"),
         (("-m", "one-coin"), "does not take them"),
     ):
-        done: Outcome = run(*words, *more)  # type: ignore[operator]
+        done: Outcome = run_raters(*words, *more)  # type: ignore[operator]
         assert done.code == 2 and message in done.err, more
-    fine = run(*words, "-m", "staple", "--option", "tol=1e-5", "--option", "prior=[0.8, 0.1, 0.1]")  # type: ignore[operator]
+    fine = run_raters(
+        *words, "-m", "staple", "--option", "tol=1e-5", "--option", "prior=[0.8, 0.1, 0.1]"
+    )  # type: ignore[operator]
     assert fine.code == 0, fine.err  # YAML takes 1e-5 for text
     (tmp_path / "full").mkdir()
     (tmp_path / "full/notes.txt").write_text("mine")
-    done = run("fuse", flat(pattern), "-o", tmp_path / "full")  # type: ignore[operator]
+    done = run_raters("fuse", without_groups(pattern), "-o", tmp_path / "full")  # type: ignore[operator]
     assert done.code == 2 and (tmp_path / "full/notes.txt").read_text() == "mine"
 
 
-def test_a_list_of_numbers_needs_no_brackets(pattern: str, tmp_path: Path, run: object) -> None:
+def test_a_list_of_numbers_needs_no_brackets(
+    pattern: str, tmp_path: Path, run_raters: object
+) -> None:
     found = []
     for k, prior in enumerate(("prior=0.8,0.1,0.1", "prior=[0.8, 0.1, 0.1]")):
-        words = ("fuse", flat(pattern), "-m", "staple", "--option", prior)
-        done: Outcome = run(*words, "-o", tmp_path / str(k))  # type: ignore[operator]
+        words = ("fuse", without_groups(pattern), "-m", "staple", "--option", prior)
+        done: Outcome = run_raters(*words, "-o", tmp_path / str(k))  # type: ignore[operator]
         assert done.code == 0, done.err
         found.append(json.loads((tmp_path / str(k) / "raters.json").read_text()))
     assert found[0] == found[1] and found[0]["fusion"]["options"]["prior"] == [0.8, 0.1, 0.1]

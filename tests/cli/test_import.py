@@ -16,14 +16,14 @@ import raters
 from tests.support.command_line import (
     Outcome,
     Run,
+    assert_succeeded,
     blob,
     draw_masks,
     fingerprint,
-    images,
+    images_option,
     pattern,
     run_alone,
-    run_in_process,
-    save,
+    save_png,
 )
 
 JOURNAL = ".import.jsonl"
@@ -65,18 +65,13 @@ Journal._line = line
 """
 
 
-@pytest.fixture
-def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
-    return lambda *arguments: run_in_process(capsys, monkeypatch, *arguments)
-
-
-def command(folder: Path, out: str, form: str, *more: object) -> list[object]:
+def import_words(folder: Path, out: str, form: str, *more: object) -> list[object]:
     """Return the import of what `draw` drew."""
     reference = f"{folder}/truth/{{case}}.png"
     return [
         "import",
         pattern(folder),
-        *images(folder),
+        *images_option(folder),
         "--reference",
         reference,
         "-o",
@@ -87,11 +82,11 @@ def command(folder: Path, out: str, form: str, *more: object) -> list[object]:
     ]
 
 
-def draw(folder: Path, cases: int = 6) -> Path:
+def draw_with_reference(folder: Path, cases: int = 6) -> Path:
     """Draw masks and images, and a reference for every other case."""
     draw_masks(folder, cases=cases)
     for k in range(0, cases, 2):
-        save(folder / f"truth/c{k}.png", blob(k % 5))
+        save_png(folder / f"truth/c{k}.png", blob(k % 5))
     return folder
 
 
@@ -103,21 +98,15 @@ def content(out: Path) -> dict[str, str]:
     return {str(Path(path).relative_to(out)): found[path] for path in kept}
 
 
-def succeed(outcome: Outcome, *words: str) -> None:
-    assert outcome.code == 0, outcome
-    for word in words:
-        assert word in outcome.out
-
-
 # Written whole.
 
 
 @FORMS
-def test_what_is_written_is_what_was_read(run: Run, tmp_path: Path, form: str) -> None:
-    draw(tmp_path)
+def test_what_is_written_is_what_was_read(run_raters: Run, tmp_path: Path, form: str) -> None:
+    draw_with_reference(tmp_path)
     (tmp_path / "masks/bob/c3.png").unlink()
     before = fingerprint(tmp_path)
-    succeed(run(*command(tmp_path, "out", form)), "6 cases written")
+    assert_succeeded(run_raters(*import_words(tmp_path, "out", form)), "6 cases written")
     after = fingerprint(tmp_path)
     assert {f for f in after if not f.startswith(f"{tmp_path}/out")} == set(before)
     assert all(after[f] == before[f] for f in before)
@@ -135,11 +124,11 @@ def test_what_is_written_is_what_was_read(run: Run, tmp_path: Path, form: str) -
 
 @FORMS
 def test_study_file_comes_last(
-    run: Run, tmp_path: Path, form: str, monkeypatch: pytest.MonkeyPatch
+    run_raters: Run, tmp_path: Path, form: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from raters.study import study_file
 
-    draw(tmp_path)
+    draw_with_reference(tmp_path)
     seen: dict[str, str] = {}
     real = study_file.write_study_file
 
@@ -148,14 +137,14 @@ def test_study_file_comes_last(
         real(folder, study)
 
     monkeypatch.setattr(study_file, "write_study_file", last)
-    succeed(run(*command(tmp_path, "out", form)))
+    assert_succeeded(run_raters(*import_words(tmp_path, "out", form)))
     whole = content(tmp_path / "out")
     assert whole.pop("study.yaml")
     assert seen == whole
     assert not [name for name in whole if ".part" in name or name.startswith(".tmp")]
 
 
-def test_geometry_and_values_are_kept(run: Run, tmp_path: Path) -> None:
+def test_geometry_and_values_are_kept(run_raters: Run, tmp_path: Path) -> None:
     affine = np.array([[0, -0.5, 0, 10], [0.5, 0, 0, -20], [0, 0, 3, 5], [0, 0, 0, 1.0]])
     for rater in ("ann", "bob"):
         (tmp_path / rater).mkdir()
@@ -163,7 +152,7 @@ def test_geometry_and_values_are_kept(run: Run, tmp_path: Path) -> None:
         volume[2:4] = 300 if rater == "ann" else 7
         nib.save(nib.Nifti1Image(volume, affine), tmp_path / rater / "c0.nii.gz")
     out = tmp_path / "out"
-    succeed(run("import", f"{tmp_path}/{{rater}}/{{case}}.nii.gz", "-o", out))
+    assert_succeeded(run_raters("import", f"{tmp_path}/{{rater}}/{{case}}.nii.gz", "-o", out))
     study = raters.read(out)
     assert study.classes.values == (0, 7, 300)
     assert np.allclose(study["c0"].geometry.affine, affine)
@@ -171,14 +160,16 @@ def test_geometry_and_values_are_kept(run: Run, tmp_path: Path) -> None:
     assert sorted(np.unique(np.asarray(written.dataobj))) == [0, 300]
 
 
-def test_tables_with_features_in_both_forms(run: Run, tmp_path: Path) -> None:
+def test_tables_with_features_in_both_forms(run_raters: Run, tmp_path: Path) -> None:
     table = tmp_path / "answers.csv"
     features = tmp_path / "features.npy"
     table.write_text("task,worker,label\nt1,ann,cat\nt1,ann,dog\nt2,bob,dog\n")
     np.save(features, np.arange(6, dtype=np.float32).reshape(2, 3))
     for form in ("canonical", "packed"):
         out = tmp_path / form
-        succeed(run("import", table, "--images", features, "-o", out, "--form", form))
+        assert_succeeded(
+            run_raters("import", table, "--images", features, "-o", out, "--form", form)
+        )
         study = raters.read(out)
         assert len(study.triplets) == 3
         assert study["t2"].image is not None
@@ -189,18 +180,18 @@ def test_tables_with_features_in_both_forms(run: Run, tmp_path: Path) -> None:
 
 
 def finish_after(
-    run: Run, folder: Path, form: str, before: str, signal: int = -9
+    run_raters: Run, folder: Path, form: str, before: str, signal: int = -9
 ) -> tuple[Outcome, Outcome]:
     """Stop an import, see that the folder is no study yet, go on, and compare with a whole one."""
-    draw(folder)
-    stopped = run_alone(*command(folder, "out", form), before=before)
+    draw_with_reference(folder)
+    stopped = run_alone(*import_words(folder, "out", form), before=before)
     assert stopped.code == signal, stopped
-    opened = run("check", folder / "out")
+    opened = run_raters("check", folder / "out")
     assert opened.code == 2
     assert "not finished" in opened.err
-    done = run(*command(folder, "out", form))
-    succeed(done)
-    succeed(run(*command(folder, "whole", form)))
+    done = run_raters(*import_words(folder, "out", form))
+    assert_succeeded(done)
+    assert_succeeded(run_raters(*import_words(folder, "whole", form)))
     assert content(folder / "out") == content(folder / "whole")
     return stopped, done
 
@@ -208,9 +199,9 @@ def finish_after(
 @pytest.mark.slow
 @FORMS
 @pytest.mark.parametrize("k", [1, 4])
-def test_killed_after_some_cases(run: Run, tmp_path: Path, form: str, k: int) -> None:
+def test_killed_after_some_cases(run_raters: Run, tmp_path: Path, form: str, k: int) -> None:
     code = AFTER_CASES.format(k=k, signal="SIGKILL")
-    _, done = finish_after(run, tmp_path, form, code)
+    _, done = finish_after(run_raters, tmp_path, form, code)
     expected = {
         1: "5 cases written, 1 was there already",
         4: "2 cases written, 4 were there already",
@@ -221,43 +212,43 @@ def test_killed_after_some_cases(run: Run, tmp_path: Path, form: str, k: int) ->
 @pytest.mark.slow
 @FORMS
 @pytest.mark.parametrize("function", ["write_cases_file", "write_study_file"])
-def test_killed_before_the_end(run: Run, tmp_path: Path, form: str, function: str) -> None:
-    _, done = finish_after(run, tmp_path, form, BEFORE_END.format(function=function))
+def test_killed_before_the_end(run_raters: Run, tmp_path: Path, form: str, function: str) -> None:
+    _, done = finish_after(run_raters, tmp_path, form, BEFORE_END.format(function=function))
     assert "0 cases written, 6 were there already" in done.out
 
 
 @pytest.mark.parametrize("k", [1, 3])
-def test_killed_within_a_line_of_the_journal(run: Run, tmp_path: Path, k: int) -> None:
-    finish_after(run, tmp_path, "canonical", IN_A_LINE.format(k=k))
-    again = run(*command(tmp_path, "out", "canonical"))
-    succeed(again, "0 cases written, 6 were there already")
+def test_killed_within_a_line_of_the_journal(run_raters: Run, tmp_path: Path, k: int) -> None:
+    finish_after(run_raters, tmp_path, "canonical", IN_A_LINE.format(k=k))
+    again = run_raters(*import_words(tmp_path, "out", "canonical"))
+    assert_succeeded(again, "0 cases written, 6 were there already")
 
 
 @pytest.mark.slow
-def test_killed_twice(run: Run, tmp_path: Path) -> None:
-    draw(tmp_path)
+def test_killed_twice(run_raters: Run, tmp_path: Path) -> None:
+    draw_with_reference(tmp_path)
     code = AFTER_CASES.format(k=2, signal="SIGKILL")
-    assert run_alone(*command(tmp_path, "out", "packed"), before=code).code == -9
-    finish_after(run, tmp_path, "packed", code)
+    assert run_alone(*import_words(tmp_path, "out", "packed"), before=code).code == -9
+    finish_after(run_raters, tmp_path, "packed", code)
 
 
-def test_finished_cases_are_left_alone(run: Run, tmp_path: Path) -> None:
-    draw(tmp_path)
+def test_finished_cases_are_left_alone(run_raters: Run, tmp_path: Path) -> None:
+    draw_with_reference(tmp_path)
     code = AFTER_CASES.format(k=3, signal="SIGKILL")
-    run_alone(*command(tmp_path, "out", "canonical"), before=code)
+    run_alone(*import_words(tmp_path, "out", "canonical"), before=code)
     lines = (tmp_path / "out" / JOURNAL).read_text().splitlines()[1:]
     finished = [json.loads(line)["case"] for line in lines]
     assert finished == ["c0", "c1", "c2"]
     files = [p for c in finished for p in (tmp_path / "out").rglob(f"{c}.png")]
     assert len(files) == 3 * 3 + 2
     before = {path: path.stat().st_mtime_ns for path in files}
-    succeed(run(*command(tmp_path, "out", "canonical")))
+    assert_succeeded(run_raters(*import_words(tmp_path, "out", "canonical")))
     assert {path: path.stat().st_mtime_ns for path in files} == before
 
 
-def test_ctrl_c_says_how_to_go_on(run: Run, tmp_path: Path) -> None:
+def test_ctrl_c_says_how_to_go_on(run_raters: Run, tmp_path: Path) -> None:
     code = AFTER_CASES.format(k=2, signal="SIGINT")
-    stopped, _ = finish_after(run, tmp_path, "canonical", code, signal=130)
+    stopped, _ = finish_after(run_raters, tmp_path, "canonical", code, signal=130)
     assert "stopped" in stopped.err
     assert "resumes" in stopped.err
     assert "Traceback" not in stopped.err
@@ -267,16 +258,18 @@ def test_ctrl_c_says_how_to_go_on(run: Run, tmp_path: Path) -> None:
 
 
 @FORMS
-def test_nothing_to_do(run: Run, tmp_path: Path, form: str) -> None:
-    draw(tmp_path)
-    succeed(run(*command(tmp_path, "out", form)))
+def test_nothing_to_do(run_raters: Run, tmp_path: Path, form: str) -> None:
+    draw_with_reference(tmp_path)
+    assert_succeeded(run_raters(*import_words(tmp_path, "out", form)))
     before = content(tmp_path / "out")
-    succeed(run(*command(tmp_path, "out", form)), "0 cases written, 6 were there already")
+    assert_succeeded(
+        run_raters(*import_words(tmp_path, "out", form)), "0 cases written, 6 were there already"
+    )
     assert content(tmp_path / "out") == before
 
 
 def change_mask(folder: Path) -> None:
-    save(folder / "masks/bob/c1.png", blob(4))
+    save_png(folder / "masks/bob/c1.png", blob(4))
 
 
 def remove_mask(folder: Path) -> None:
@@ -292,7 +285,7 @@ def remove_image(folder: Path) -> None:
 
 
 def add_mask(folder: Path) -> None:
-    save(folder / "masks/bob/c5.png", blob(2))
+    save_png(folder / "masks/bob/c5.png", blob(2))
 
 
 @FORMS
@@ -300,51 +293,55 @@ def add_mask(folder: Path) -> None:
     "change", [change_mask, remove_mask, remove_reference, remove_image, add_mask]
 )
 def test_a_case_whose_files_changed_is_written_again(
-    run: Run, tmp_path: Path, form: str, change: Callable[[Path], None]
+    run_raters: Run, tmp_path: Path, form: str, change: Callable[[Path], None]
 ) -> None:
-    draw(tmp_path)
+    draw_with_reference(tmp_path)
     if change is add_mask:
         (tmp_path / "masks/bob/c5.png").unlink()
-    succeed(run(*command(tmp_path, "out", form)))
+    assert_succeeded(run_raters(*import_words(tmp_path, "out", form)))
     change(tmp_path)
-    succeed(run(*command(tmp_path, "out", form)), "1 case written, 5 were there already")
-    succeed(run(*command(tmp_path, "whole", form)))
+    assert_succeeded(
+        run_raters(*import_words(tmp_path, "out", form)), "1 case written, 5 were there already"
+    )
+    assert_succeeded(run_raters(*import_words(tmp_path, "whole", form)))
     out = content(tmp_path / "out")
     whole = content(tmp_path / "whole")
     assert out == whole
 
 
 @FORMS
-def test_a_repaired_file_is_added(run: Run, tmp_path: Path, form: str) -> None:
-    draw(tmp_path)
+def test_a_repaired_file_is_added(run_raters: Run, tmp_path: Path, form: str) -> None:
+    draw_with_reference(tmp_path)
     bad = tmp_path / "masks/bob/c2.png"
     whole = bad.read_bytes()
     bad.write_bytes(whole[:40])
-    first = run(*command(tmp_path, "out", form))
+    first = run_raters(*import_words(tmp_path, "out", form))
     assert first.code == 2
     assert "5 cases written" in first.out
     assert str(bad) in first.err
     assert raters.read(tmp_path / "out").cases == ("c0", "c1", "c3", "c4", "c5")
-    assert run("check", tmp_path / "out").code == 0
+    assert run_raters("check", tmp_path / "out").code == 0
     bad.write_bytes(whole)
-    succeed(run(*command(tmp_path, "out", form)), "1 case written, 5 were there already")
-    succeed(run(*command(tmp_path, "whole", form)))
+    assert_succeeded(
+        run_raters(*import_words(tmp_path, "out", form)), "1 case written, 5 were there already"
+    )
+    assert_succeeded(run_raters(*import_words(tmp_path, "whole", form)))
     assert content(tmp_path / "out") == content(tmp_path / "whole")
 
 
 @FORMS
-def test_a_file_that_broke_takes_its_case_out(run: Run, tmp_path: Path, form: str) -> None:
-    draw(tmp_path)
-    succeed(run(*command(tmp_path, "out", form)))
+def test_a_file_that_broke_takes_its_case_out(run_raters: Run, tmp_path: Path, form: str) -> None:
+    draw_with_reference(tmp_path)
+    assert_succeeded(run_raters(*import_words(tmp_path, "out", form)))
     bad = tmp_path / "masks/bob/c2.png"
     whole = bad.read_bytes()
     times = bad.stat()
     bad.write_bytes(whole[:40])
-    assert run(*command(tmp_path, "out", form)).code == 2
+    assert run_raters(*import_words(tmp_path, "out", form)).code == 2
     assert "c2" not in raters.read(tmp_path / "out").cases
     bad.write_bytes(whole)
     os.utime(bad, ns=(times.st_atime_ns, times.st_mtime_ns))  # as a backup restores it
-    succeed(run(*command(tmp_path, "out", form)))
+    assert_succeeded(run_raters(*import_words(tmp_path, "out", form)))
     study = raters.read(tmp_path / "out")
     assert "c2" in study.cases
     assert (study["c2"].labels[1] == np.asarray(Image.open(bad))).all()
@@ -361,33 +358,35 @@ def test_a_file_that_broke_takes_its_case_out(run: Run, tmp_path: Path, form: st
     ],
 )
 def test_another_plan_is_refused_and_overwriting_leaves_nothing_stale(
-    run: Run, tmp_path: Path, form: str, options: list[str], word: str
+    run_raters: Run, tmp_path: Path, form: str, options: list[str], word: str
 ) -> None:
-    draw(tmp_path)
+    draw_with_reference(tmp_path)
     (tmp_path / "masks/bob/c1.png").unlink()
-    succeed(run(*command(tmp_path, "out", form)))
+    assert_succeeded(run_raters(*import_words(tmp_path, "out", form)))
     before = content(tmp_path / "out")
-    outcome = run(*command(tmp_path, "out", form, *options))
+    outcome = run_raters(*import_words(tmp_path, "out", form, *options))
     assert outcome.code == 2
     for expected in (str(tmp_path / "out"), word, "--overwrite"):
         assert expected in outcome.err
     assert content(tmp_path / "out") == before
-    succeed(run(*command(tmp_path, "out", form, *options, "--overwrite")))
-    succeed(run(*command(tmp_path, "whole", form, *options)))
+    assert_succeeded(run_raters(*import_words(tmp_path, "out", form, *options, "--overwrite")))
+    assert_succeeded(run_raters(*import_words(tmp_path, "whole", form, *options)))
     assert content(tmp_path / "out") == content(tmp_path / "whole")
 
 
 @FORMS
 @pytest.mark.parametrize("part", ["images", "reference"])
-def test_other_parts_are_another_plan(run: Run, tmp_path: Path, form: str, part: str) -> None:
-    draw(tmp_path)
-    whole = command(tmp_path, "out", form)
+def test_other_parts_are_another_plan(
+    run_raters: Run, tmp_path: Path, form: str, part: str
+) -> None:
+    draw_with_reference(tmp_path)
+    whole = import_words(tmp_path, "out", form)
     where = whole.index(f"--{part}")
     without = whole[:where] + whole[where + 2 :]
     for first, second in ((whole, without), (without, whole)):
-        succeed(run(*first, "--overwrite"))
+        assert_succeeded(run_raters(*first, "--overwrite"))
         before = content(tmp_path / "out")
-        outcome = run(*second)
+        outcome = run_raters(*second)
         assert outcome.code == 2
         for expected in ("holds other work", part, "--overwrite"):
             assert expected in outcome.err
@@ -395,74 +394,83 @@ def test_other_parts_are_another_plan(run: Run, tmp_path: Path, form: str, part:
 
 
 @pytest.mark.parametrize("part", ["images", "reference"])
-def test_other_parts_of_a_table_are_another_plan(run: Run, tmp_path: Path, part: str) -> None:
+def test_other_parts_of_a_table_are_another_plan(
+    run_raters: Run, tmp_path: Path, part: str
+) -> None:
     table = tmp_path / "answers.csv"
     truth = tmp_path / "truth.txt"
     table.write_text("task,worker,label\nt1,ann,cat\nt2,bob,dog\n")
     truth.write_text("cat\ndog\n")
     np.save(tmp_path / "features.npy", np.zeros((2, 3)))
     beside = {"images": tmp_path / "features.npy", "reference": truth}
-    succeed(run("import", table, f"--{part}", beside[part], "-o", tmp_path / "out"))
-    outcome = run("import", table, "-o", tmp_path / "out")
+    assert_succeeded(run_raters("import", table, f"--{part}", beside[part], "-o", tmp_path / "out"))
+    outcome = run_raters("import", table, "-o", tmp_path / "out")
     assert outcome.code == 2
     assert f"holds other work ({part} true there, false now)" in outcome.err
 
 
-def test_overwriting_with_another_form(run: Run, tmp_path: Path) -> None:
-    draw(tmp_path)
+def test_overwriting_with_another_form(run_raters: Run, tmp_path: Path) -> None:
+    draw_with_reference(tmp_path)
     for form, other in (("canonical", "packed"), ("packed", "canonical")):
-        succeed(run(*command(tmp_path, "out", form, "--overwrite")))
-        outcome = run(*command(tmp_path, "out", other))
+        assert_succeeded(run_raters(*import_words(tmp_path, "out", form, "--overwrite")))
+        outcome = run_raters(*import_words(tmp_path, "out", other))
         assert outcome.code == 2
         assert f'"{form}" there, "{other}" now' in outcome.err
-        succeed(run(*command(tmp_path, other, other)))
-        succeed(run(*command(tmp_path, "out", other, "--overwrite")))
+        assert_succeeded(run_raters(*import_words(tmp_path, other, other)))
+        assert_succeeded(run_raters(*import_words(tmp_path, "out", other, "--overwrite")))
         assert content(tmp_path / "out") == content(tmp_path / other)
 
 
-def test_overwriting_keeps_what_is_not_ours(run: Run, tmp_path: Path) -> None:
-    draw(tmp_path)
-    succeed(run(*command(tmp_path, "out", "canonical")))
+def test_overwriting_keeps_what_is_not_ours(run_raters: Run, tmp_path: Path) -> None:
+    draw_with_reference(tmp_path)
+    assert_succeeded(run_raters(*import_words(tmp_path, "out", "canonical")))
     (tmp_path / "out/notes.txt").write_text("mine")
-    succeed(run(*command(tmp_path, "out", "packed", "--overwrite")))
+    assert_succeeded(run_raters(*import_words(tmp_path, "out", "packed", "--overwrite")))
     assert (tmp_path / "out/notes.txt").read_text() == "mine"
 
 
-def test_a_mistake_in_the_options_does_not_cost_the_old_study(run: Run, tmp_path: Path) -> None:
-    draw(tmp_path)
-    succeed(run(*command(tmp_path, "out", "canonical")))
+def test_a_mistake_in_the_options_does_not_cost_the_old_study(
+    run_raters: Run, tmp_path: Path
+) -> None:
+    draw_with_reference(tmp_path)
+    assert_succeeded(run_raters(*import_words(tmp_path, "out", "canonical")))
     before = content(tmp_path / "out")
     for mistake in (["--raters", "carl"], ["--form", "zip"], ["--new-split", "x=0"]):
-        assert run(*command(tmp_path, "out", "canonical", "--overwrite", *mistake)).code == 2
+        assert (
+            run_raters(*import_words(tmp_path, "out", "canonical", "--overwrite", *mistake)).code
+            == 2
+        )
         assert content(tmp_path / "out") == before
     for path in [*tmp_path.glob("masks/*/*.png"), *tmp_path.glob("truth/*.png")]:
         path.write_text("the disk is gone")
-    assert run(*command(tmp_path, "out", "canonical", "--overwrite")).code == 2
+    assert run_raters(*import_words(tmp_path, "out", "canonical", "--overwrite")).code == 2
     assert content(tmp_path / "out") == before
 
 
 @FORMS
-def test_new_cases_are_added(run: Run, tmp_path: Path, form: str) -> None:
-    draw(tmp_path, cases=3)
-    succeed(run(*command(tmp_path, "out", form)))
-    draw(tmp_path, cases=4)
-    outcome = run(*command(tmp_path, "out", form))
+def test_new_cases_are_added(run_raters: Run, tmp_path: Path, form: str) -> None:
+    draw_with_reference(tmp_path, cases=3)
+    assert_succeeded(run_raters(*import_words(tmp_path, "out", form)))
+    draw_with_reference(tmp_path, cases=4)
+    outcome = run_raters(*import_words(tmp_path, "out", form))
     if form == "packed":  # its arrays have a fixed number of rows
         assert outcome.code == 2
         assert "cases" in outcome.err
     else:
-        succeed(outcome)
+        assert_succeeded(outcome)
         assert len(raters.read(tmp_path / "out")) == 4
 
 
 @FORMS
-def test_packed_form_needs_one_shape_and_says_so(run: Run, tmp_path: Path, form: str) -> None:
+def test_packed_form_needs_one_shape_and_says_so(
+    run_raters: Run, tmp_path: Path, form: str
+) -> None:
     draw_masks(tmp_path)
     for rater in ("ann", "bob"):
-        save(tmp_path / f"masks/{rater}/c1.png", blob(size=14))
-    outcome = run("import", pattern(tmp_path), "-o", tmp_path / "out", "--form", form)
+        save_png(tmp_path / f"masks/{rater}/c1.png", blob(size=14))
+    outcome = run_raters("import", pattern(tmp_path), "-o", tmp_path / "out", "--form", form)
     if form == "canonical":
-        succeed(outcome)
+        assert_succeeded(outcome)
         return
     assert outcome.code == 2
     for expected in ("14, 14", "12, 12", "c1", "canonical form takes any"):
@@ -472,36 +480,44 @@ def test_packed_form_needs_one_shape_and_says_so(run: Run, tmp_path: Path, form:
 # Splits.
 
 
-def test_new_split_is_stored_and_stable(run: Run, tmp_path: Path) -> None:
-    draw(tmp_path, cases=10)
+def test_new_split_is_stored_and_stable(run_raters: Run, tmp_path: Path) -> None:
+    draw_with_reference(tmp_path, cases=10)
     split = ["--new-split", "train=.6,val=.2,test=.2"]
     for form in ("canonical", "packed"):
-        succeed(run(*command(tmp_path, form, form, *split, "--seed", 5)))
-    succeed(run(*command(tmp_path, "other", "packed", *split, "--seed", 6)))
+        assert_succeeded(run_raters(*import_words(tmp_path, form, form, *split, "--seed", 5)))
+    assert_succeeded(run_raters(*import_words(tmp_path, "other", "packed", *split, "--seed", 6)))
     cases = [(tmp_path / form / "cases.csv").read_text() for form in ("canonical", "packed")]
     assert cases[0] == cases[1]
     splits = raters.read(tmp_path / "canonical").index.splits.tolist()
     assert [splits.count(name) for name in ("train", "val", "test")] == [6, 2, 2]
     assert splits != raters.read(tmp_path / "other").index.splits.tolist()
-    succeed(run(*command(tmp_path, "canonical", "canonical", *split, "--seed", 5)))
+    assert_succeeded(
+        run_raters(*import_words(tmp_path, "canonical", "canonical", *split, "--seed", 5))
+    )
     assert (tmp_path / "canonical/cases.csv").read_text() == cases[0]
-    assert "test 2" in run("check", tmp_path / "canonical", "--split", "test").out
+    assert "test 2" in run_raters("check", tmp_path / "canonical", "--split", "test").out
 
 
-def test_shares_of_more_than_everything(run: Run, tmp_path: Path) -> None:
-    draw(tmp_path)
-    outcome = run(*command(tmp_path, "out", "packed", "--new-split", "train=.8,test=.4"))
+def test_shares_of_more_than_everything(run_raters: Run, tmp_path: Path) -> None:
+    draw_with_reference(tmp_path)
+    outcome = run_raters(
+        *import_words(tmp_path, "out", "packed", "--new-split", "train=.8,test=.4")
+    )
     assert outcome.code == 2
     assert "sum to 1.2" in outcome.err
     for fine in ("train=8,test=4", "a=.67,b=.17,c=.17", "a=.3,b=.3"):
-        succeed(run(*command(tmp_path, "out", "packed", "--overwrite", "--new-split", fine)))
+        assert_succeeded(
+            run_raters(*import_words(tmp_path, "out", "packed", "--overwrite", "--new-split", fine))
+        )
 
 
-def test_new_split_keeps_groups_together(run: Run, tmp_path: Path) -> None:
+def test_new_split_keeps_groups_together(run_raters: Run, tmp_path: Path) -> None:
     for k in range(12):
-        save(tmp_path / f"masks/ann/p{k // 3}_{k}.png", blob(k % 5))
+        save_png(tmp_path / f"masks/ann/p{k // 3}_{k}.png", blob(k % 5))
     source = f"{tmp_path}/masks/{{rater}}/{{group}}_{{case}}.png"
-    succeed(run("import", source, "-o", tmp_path / "out", "--new-split", "a=.5,b=.5"))
+    assert_succeeded(
+        run_raters("import", source, "-o", tmp_path / "out", "--new-split", "a=.5,b=.5")
+    )
     index = raters.read(tmp_path / "out").index
     pairs = set(zip(index.groups, index.splits, strict=True))
     assert len(pairs) == 4
@@ -509,15 +525,15 @@ def test_new_split_keeps_groups_together(run: Run, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_folders_with_braces_in_their_names_are_folders(run: Run, tmp_path: Path) -> None:
+def test_folders_with_braces_in_their_names_are_folders(run_raters: Run, tmp_path: Path) -> None:
     """What raters writes it reads, too; only what is not there is a pattern."""
     draw_masks(tmp_path)
     study = tmp_path / "my {x} study"
     fused = tmp_path / "fu{s}ed"
-    assert run("import", pattern(tmp_path), *images(tmp_path), "-o", study).code == 0
-    assert "no problems" in run("check", study).out
-    assert run("fuse", study, "-m", "vote", "-o", fused).code == 0
-    scored = run("evaluate", fused, study)
+    assert run_raters("import", pattern(tmp_path), *images_option(tmp_path), "-o", study).code == 0
+    assert "no problems" in run_raters("check", study).out
+    assert run_raters("fuse", study, "-m", "vote", "-o", fused).code == 0
+    scored = run_raters("evaluate", fused, study)
     assert scored.code == 0, scored.err
-    told = run("report", fused, "-o", tmp_path / "{report}")
+    told = run_raters("report", fused, "-o", tmp_path / "{report}")
     assert told.code == 0, told.err

@@ -19,13 +19,12 @@ from raters.core.errors import RatersError
 from raters.simulation.study import write_true_confusion
 from raters.study.places import Inputs
 from tests.support.command_line import (
-    Outcome,
     Run,
+    assert_succeeded,
     blob,
     draw_masks,
     fingerprint,
-    run_in_process,
-    save,
+    save_png,
 )
 
 READ_ONLY = {"check", "methods"}
@@ -101,19 +100,14 @@ CASES = [
 ]
 
 
-@pytest.fixture
-def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
-    return lambda *arguments: run_in_process(capsys, monkeypatch, *arguments)
-
-
 def draw_all(folder: Path) -> None:
     """Draw one of everything that a verb can read."""
     draw_masks(folder)
     for k in range(3):
-        save(folder / f"truth/c{k}.png", blob(k))
-        save(folder / f"chase/Image_0{k + 1}L.png", blob(k))
+        save_png(folder / f"truth/c{k}.png", blob(k))
+        save_png(folder / f"chase/Image_0{k + 1}L.png", blob(k))
         for rater in ("ann", "bob"):
-            save(folder / f"pictures/train/{rater}/c{k}.png", blob(k))
+            save_png(folder / f"pictures/train/{rater}/c{k}.png", blob(k))
     (folder / "linked").symlink_to(folder / "images")
     rows = [f"t{t},{w},{(t + w) % 2}" for t in range(4) for w in range(3)]
     (folder / "cases.csv").write_text("task,worker,label\n" + "\n".join(rows) + "\n")
@@ -121,14 +115,14 @@ def draw_all(folder: Path) -> None:
     shutil.copy(folder / "labels.csv", folder / "summary.csv")
     files = [f"c{k},{r},masks/{r}/c{k}.png" for k in range(3) for r in ("ann", "bob")]
     (folder / "manifest.csv").write_text("case,rater,mask\n" + "\n".join(files) + "\n")
-    study = read(folder)
+    study = read_study(folder)
     study.write(folder / "study")
     write_consensus(raters.fuse(study, "vote"), folder / "consensus")
     small = {"network": "patch-cnn", "width": 2, "depth": 1, "norm": "none", "epochs": 1}
     raters.fit(study, "vote", progress=False, folder=folder / "run", val_fraction=0, **small)
 
 
-def read(folder: Path) -> raters.Study:
+def read_study(folder: Path) -> raters.Study:
     return raters.read(
         f"{folder}/{MASKS}",
         images=f"{folder}/images/{{case}}.png",
@@ -137,33 +131,33 @@ def read(folder: Path) -> raters.Study:
 
 
 @pytest.fixture(scope="module")
-def everything(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def all_inputs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("inputs")
     draw_all(folder)
     return folder
 
 
 @pytest.fixture
-def here(everything: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def inside_inputs(all_inputs: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """Stand in the folder of all inputs; no byte of it may change, and nothing may be added."""
-    monkeypatch.chdir(everything)
-    before = fingerprint(everything)
-    yield everything
-    assert fingerprint(everything) == before
+    monkeypatch.chdir(all_inputs)
+    before = fingerprint(all_inputs)
+    yield all_inputs
+    assert fingerprint(all_inputs) == before
 
 
-def identity(case: Case) -> str:
+def id_of_case(case: Case) -> str:
     return " ".join([case.verb, *case.words[:2], case.option.lstrip("-")])
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("case", CASES, ids=identity)
-def test_no_verb_writes_over_its_inputs(case: Case, run: Run, here: Path) -> None:
+@pytest.mark.parametrize("case", CASES, ids=id_of_case)
+def test_no_verb_writes_over_its_inputs(case: Case, run_raters: Run, inside_inputs: Path) -> None:
     for place in case.places:
-        outcome = run(case.verb, *case.words, case.option, place)
+        outcome = run_raters(case.verb, *case.words, case.option, place)
         assert outcome.code == 2, (place, outcome)
         assert outcome.err.splitlines()[-1].startswith("error: "), (place, outcome)
-        assert place in outcome.err or str(here) in outcome.err, (place, outcome)
+        assert place in outcome.err or str(inside_inputs) in outcome.err, (place, outcome)
 
 
 def test_every_verb_is_tried() -> None:
@@ -179,29 +173,27 @@ def test_every_verb_is_tried() -> None:
                 assert (verb, f"--{parameter.name}") in tried, (verb, parameter.name)
 
 
-def succeeded(outcome: Outcome) -> None:
-    assert outcome.code == 0, outcome
-
-
 @pytest.mark.slow
 def test_places_beside_the_inputs_are_fine(
-    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, everything: Path
+    run_raters: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, all_inputs: Path
 ) -> None:
     folder = tmp_path / "all"
-    shutil.copytree(everything, folder, symlinks=True)
+    shutil.copytree(all_inputs, folder, symlinks=True)
     (folder / "linked").unlink()
     monkeypatch.chdir(folder)
     before = fingerprint(folder)
     for _ in range(2):  # once more, into what is there by now
-        succeeded(run("fuse", *STUDY, "-m", "vote", "-o", "fused", "--overwrite"))
-        succeeded(run("agree", *STUDY, "-o", "agreement", "--maps", "maps"))
-        succeeded(run("agree", *STUDY, "-o", "."))
-        succeeded(run("evaluate", "fused", *STUDY, "-o", "scores"))
-        succeeded(run("evaluate", "run", "study", "-o", "run/scores"))
-        succeeded(run("report", "run", "--study", "study", "-o", "run"))
-        succeeded(run("predict", "run", "images", "-o", "run/predicted", "--overwrite"))
-        succeeded(
-            run(
+        assert_succeeded(run_raters("fuse", *STUDY, "-m", "vote", "-o", "fused", "--overwrite"))
+        assert_succeeded(run_raters("agree", *STUDY, "-o", "agreement", "--maps", "maps"))
+        assert_succeeded(run_raters("agree", *STUDY, "-o", "."))
+        assert_succeeded(run_raters("evaluate", "fused", *STUDY, "-o", "scores"))
+        assert_succeeded(run_raters("evaluate", "run", "study", "-o", "run/scores"))
+        assert_succeeded(run_raters("report", "run", "--study", "study", "-o", "run"))
+        assert_succeeded(
+            run_raters("predict", "run", "images", "-o", "run/predicted", "--overwrite")
+        )
+        assert_succeeded(
+            run_raters(
                 "simulate",
                 "truth/{case}.png",
                 "-o",
@@ -212,7 +204,7 @@ def test_places_beside_the_inputs_are_fine(
                 "drawn/confusion.npz",
             )
         )
-        succeeded(run("import", "study", "-o", "again"))
+        assert_succeeded(run_raters("import", "study", "-o", "again"))
     assert (folder / "run/report.html").exists()
     after = fingerprint(folder)
     kept = set(before) - {str(folder / "cases.csv")}  # agree -o . has a table of that name
@@ -220,10 +212,12 @@ def test_places_beside_the_inputs_are_fine(
 
 
 @pytest.mark.slow
-def test_the_demo_draws_here(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_demo_draws_here(
+    run_raters: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("raters.demo.draw.CASES", 2)
-    succeeded(run("demo", "--draw", "-o", "."))
+    assert_succeeded(run_raters("demo", "--draw", "-o", "."))
     assert (tmp_path / "study/study.yaml").exists()
 
 
@@ -245,22 +239,24 @@ FUNCTIONS: dict[str, tuple[Write, tuple[str, ...]]] = {
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_functions_of_python_refuse_it_too(name: str, here: Path) -> None:
+def test_functions_of_python_refuse_it_too(name: str, inside_inputs: Path) -> None:
     write, places = FUNCTIONS[name]
     drawn = name == "report"
-    study = raters.read("pictures/{split}/{rater}/{case}.png") if drawn else read(here)
+    study = (
+        raters.read("pictures/{split}/{rater}/{case}.png") if drawn else read_study(inside_inputs)
+    )
     for place in places:
         with pytest.raises(RatersError, match=place.replace(".", r"\.")):
             write(study, Path(place))
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")  # cases that the run was trained on
-def test_results_know_what_they_were_made_from(here: Path) -> None:
+def test_results_know_what_they_were_made_from(inside_inputs: Path) -> None:
     for result in (
         raters.agree(raters.read("cases.csv")),
         raters.agree(raters.read("study")),
         raters.evaluate("labels.csv", raters.read("cases.csv")),
-        raters.evaluate("consensus", read(here)),
+        raters.evaluate("consensus", read_study(inside_inputs)),
         raters.evaluate("run", raters.read("study")),
         raters.learning.evaluation.compare_runs(["run", "run"], raters.read("study")),
     ):
@@ -340,7 +336,7 @@ def test_each_pattern_is_held_against_all_names(tmp_path: Path) -> None:
 
 def test_probabilities_are_results_too(tmp_path: Path) -> None:
     for rater in ("ann", "bob"):
-        save(tmp_path / f"site/{rater}/c0.png", blob())
+        save_png(tmp_path / f"site/{rater}/c0.png", blob())
     study = raters.read(f"{tmp_path}/*/{{rater}}/{{case}}.png")
     consensus = raters.fuse(study, "vote")
     with pytest.raises(RatersError, match="would be read as"):

@@ -10,7 +10,7 @@ from pathlib import Path
 import nibabel as nib
 import numpy as np
 
-from tests.support.command_line import draw_masks, images, pattern, run_alone
+from tests.support.command_line import draw_masks, images_option, pattern, run_alone
 from tests.support.startup import BLOCK, HEAVY, RUN_ALL, TORCH
 
 
@@ -42,7 +42,7 @@ def test_check_and_import_need_no_torch(tmp_path: Path) -> None:
     (tmp_path / "volumes").mkdir()
     nib.save(nib.Nifti1Image(np.ones((3, 4, 5), np.uint8), np.eye(4)), tmp_path / "volumes/ann.nii")
     (tmp_path / "answers.csv").write_text("task,worker,label\nt1,ann,cat\nt1,bob,dog\n")
-    imported = ["import", pattern(tmp_path), *images(tmp_path), "-o"]
+    imported = ["import", pattern(tmp_path), *images_option(tmp_path), "-o"]
     commands: list[list[object]] = [
         ["check", f"{tmp_path}/{{case}}s/{{rater}}.nii"],
         [*imported, tmp_path / "canonical"],

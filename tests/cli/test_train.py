@@ -42,25 +42,19 @@ from tests.support.command_line import (
     Run,
     draw_masks,
     fingerprint,
-    images,
+    images_option,
     pattern,
     run_alone,
-    run_in_process,
 )
 
 SMALL = ["--epochs", "2", "--width", "2", "--depth", "2", "--batch-size", "4"]
 
 
 @pytest.fixture
-def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
-    return lambda *arguments: run_in_process(capsys, monkeypatch, *arguments)
-
-
-@pytest.fixture
-def study(tmp_path: Path) -> list[str]:
+def study_arguments(tmp_path: Path) -> list[str]:
     """The words that name a study of six cases by two raters."""
     draw_masks(tmp_path / "data", cases=6)
-    return [pattern(tmp_path / "data"), *images(tmp_path / "data")]
+    return [pattern(tmp_path / "data"), *images_option(tmp_path / "data")]
 
 
 def config_of(folder: Path) -> dict[str, Any]:
@@ -127,10 +121,14 @@ class TestOptions:
         }
         assert given_options(options, {"set_patch_size": "whole"}) == {"patch_size": "whole"}
 
-    def test_they_reach_the_model(self, run: Run, study: list[str], tmp_path: Path) -> None:
+    def test_they_reach_the_model(
+        self, run_raters: Run, study_arguments: list[str], tmp_path: Path
+    ) -> None:
         folder = tmp_path / "run"
         more = ["--warm-up", "0.5", "--patch-size", "8,8", "--no-shared", "--trace", "0.1"]
-        said = run("train", *study, "-o", folder, *SMALL, *more, "--select", "last")
+        said = run_raters(
+            "train", *study_arguments, "-o", folder, *SMALL, *more, "--select", "last"
+        )
         assert said.code == 0, said.err
         config = config_of(folder)
         assert config["method"] == "pixel-cm"
@@ -145,12 +143,12 @@ class TestTrain:
     """A run from the command line."""
 
     def test_it_says_how_it_went_and_what_comes_next(
-        self, run: Run, study: list[str], tmp_path: Path
+        self, run_raters: Run, study_arguments: list[str], tmp_path: Path
     ) -> None:
         folder = tmp_path / "run"
         (tmp_path / "data/masks/ann/c5.png").unlink()
         (tmp_path / "data/masks/bob/c5.png").unlink()
-        said = run("train", *study, "-m", "vote", "-o", folder, *SMALL)
+        said = run_raters("train", *study_arguments, "-m", "vote", "-o", folder, *SMALL)
         assert said.code == 0, said.err
         assert "1 case is left out: none of the raters labelled it" in said.out
         assert "best epoch" in said.out
@@ -158,33 +156,45 @@ class TestTrain:
         best = json.loads((folder / "scores.json").read_text())["best"]
         assert f"{best['held_out']:.3f}" in said.out
         lines = [line.strip() for line in said.out.splitlines() if line.startswith("  raters ")]
-        words = {"study": study[0], "images": study[2]}
+        words = {"study": study_arguments[0], "images": study_arguments[2]}
         assert lines == next_commands(str(folder), words, "held-out")
         split = ["--split", "held-out"]
-        assert shlex.split(lines[0]) == ["raters", "evaluate", str(folder), *study, *split]
-        assert run(*shlex.split(lines[0])[1:]).code == 0
+        assert shlex.split(lines[0]) == [
+            "raters",
+            "evaluate",
+            str(folder),
+            *study_arguments,
+            *split,
+        ]
+        assert run_raters(*shlex.split(lines[0])[1:]).code == 0
         assert shlex.split(lines[1])[3] == "NEW/{case}.png"
         assert said.err.splitlines()[:2] == ["reading the study", "loading torch"]
         assert sum(line.startswith("epoch ") for line in said.err.splitlines()) == 2
         model = raters.load(folder)
         assert model.config.raters == ("ann", "bob")
 
-    def test_some_raters_only(self, run: Run, study: list[str], tmp_path: Path) -> None:
-        said = run("train", *study, "-o", tmp_path / "run", *SMALL, "--raters", "bob")
+    def test_some_raters_only(
+        self, run_raters: Run, study_arguments: list[str], tmp_path: Path
+    ) -> None:
+        said = run_raters(
+            "train", *study_arguments, "-o", tmp_path / "run", *SMALL, "--raters", "bob"
+        )
         assert said.code == 0, said.err
         assert config_of(tmp_path / "run")["raters"] == ["bob"]
 
     def test_a_run_is_not_overwritten_but_resumed(
-        self, run: Run, study: list[str], tmp_path: Path
+        self, run_raters: Run, study_arguments: list[str], tmp_path: Path
     ) -> None:
-        words = ["train", *study, "-m", "vote", "-o", tmp_path / "run", *SMALL]
-        assert run(*words).code == 0
+        words = ["train", *study_arguments, "-m", "vote", "-o", tmp_path / "run", *SMALL]
+        assert run_raters(*words).code == 0
         before = fingerprint(tmp_path / "run")
-        refused = run(*words)
+        refused = run_raters(*words)
         assert refused.code == 2
         assert "--resume" in refused.err
         assert fingerprint(tmp_path / "run") == before
-        resumed = run("train", *study, "-o", tmp_path / "run", "--resume")  # -m is not needed
+        resumed = run_raters(
+            "train", *study_arguments, "-o", tmp_path / "run", "--resume"
+        )  # -m is not needed
         assert resumed.code == 0, resumed.err
         assert "best epoch" in resumed.out
 
@@ -207,19 +217,24 @@ class TestTrain:
         ],
     )
     def test_what_is_refused(
-        self, run: Run, study: list[str], tmp_path: Path, words: list[str], message: str
+        self,
+        run_raters: Run,
+        study_arguments: list[str],
+        tmp_path: Path,
+        words: list[str],
+        message: str,
     ) -> None:
-        said = run("train", *study, "-o", tmp_path / "run", *words)
+        said = run_raters("train", *study_arguments, "-o", tmp_path / "run", *words)
         assert said.code == 2
         assert said.err.removeprefix("reading the study\n").startswith("error: ")
         assert message in said.err
         assert not (tmp_path / "run").exists()
 
     def test_mistakes_are_refused_without_torch(
-        self, run: Run, study: list[str], tmp_path: Path
+        self, run_raters: Run, study_arguments: list[str], tmp_path: Path
     ) -> None:
         folder = tmp_path / "run"
-        assert run("train", *study, "-o", folder, *SMALL, "-m", "vote").code == 0
+        assert run_raters("train", *study_arguments, "-o", folder, *SMALL, "-m", "vote").code == 0
         refused: list[tuple[list[Any], str]] = [
             (["-o", "new", "-m", "pixelcm"], "did you mean 'pixel-cm'"),
             (["-o", "new", "--epochs", "0"], "found epochs=0"),
@@ -230,7 +245,7 @@ class TestTrain:
             (["-o", tmp_path / "data"], "found a folder with other files"),
             (["-o", "new", "--extend", "nowhere"], "no such folder, expected a model folder"),
         ]
-        commands = [["raters", "train", *study, *map(str, words)] for words, _ in refused]
+        commands = [["raters", "train", *study_arguments, *map(str, words)] for words, _ in refused]
         code = (
             "import sys\nfrom raters.cli import main\n"
             f"for words in {commands!r}:\n    sys.argv = words\n"
@@ -246,50 +261,52 @@ class TestTrain:
             assert message in line
 
     def test_what_is_missing_is_named_by_its_option(
-        self, run: Run, study: list[str], tmp_path: Path
+        self, run_raters: Run, study_arguments: list[str], tmp_path: Path
     ) -> None:
-        said = run("train", study[0], "-o", tmp_path / "run")
+        said = run_raters("train", study_arguments[0], "-o", tmp_path / "run")
         assert said.code == 2
         assert '--images "images/{case}.png"' in said.err
-        said = run("train", *study, "-m", "truth", "-o", tmp_path / "run")
+        said = run_raters("train", *study_arguments, "-m", "truth", "-o", tmp_path / "run")
         assert said.code == 2
         assert "--reference" in said.err
 
-    def test_a_number_that_is_none(self, run: Run, study: list[str], tmp_path: Path) -> None:
-        said = run("train", *study, "-o", tmp_path / "run", "--epochs", "ten")
+    def test_a_number_that_is_none(
+        self, run_raters: Run, study_arguments: list[str], tmp_path: Path
+    ) -> None:
+        said = run_raters("train", *study_arguments, "-o", tmp_path / "run", "--epochs", "ten")
         assert said.code == 2
         assert "--epochs" in said.err
         assert not (tmp_path / "run").exists()
 
-    def test_no_folder(self, run: Run, study: list[str]) -> None:
-        said = run("train", *study)
+    def test_no_folder(self, run_raters: Run, study_arguments: list[str]) -> None:
+        said = run_raters("train", *study_arguments)
         assert said.code == 2
         assert "-o run/" in said.err
 
     def test_a_foreign_folder_stays_as_it_is(
-        self, run: Run, study: list[str], tmp_path: Path
+        self, run_raters: Run, study_arguments: list[str], tmp_path: Path
     ) -> None:
         before = fingerprint(tmp_path / "data")
         for more in ([], ["--resume"]):
-            said = run("train", *study, "-o", tmp_path / "data", *SMALL, *more)
+            said = run_raters("train", *study_arguments, "-o", tmp_path / "data", *SMALL, *more)
             assert said.code == 2
             assert "found a folder with other files" in said.err
         assert fingerprint(tmp_path / "data") == before
 
-    def test_nothing_labelled(self, run: Run, tmp_path: Path) -> None:
+    def test_nothing_labelled(self, run_raters: Run, tmp_path: Path) -> None:
         table = tmp_path / "table.csv"
         table.write_text("task,worker,label\nt1,ann,-\nt2,bob,-\n")
         np.save(tmp_path / "inputs.npy", np.ones((2, 3)))
         words = [table, "--images", tmp_path / "inputs.npy", "--missing", "-"]
-        said = run("train", *words, "-o", tmp_path / "run")
+        said = run_raters("train", *words, "-o", tmp_path / "run")
         assert said.code == 2
         assert "no label" in said.err
         assert not (tmp_path / "run").exists()
 
-    def test_a_warning_is_a_sentence(self, run: Run, tmp_path: Path) -> None:
+    def test_a_warning_is_a_sentence(self, run_raters: Run, tmp_path: Path) -> None:
         draw_masks(tmp_path, cases=4)
-        words = [pattern(tmp_path), *images(tmp_path), "--values", "0=background,1=a,2=b"]
-        said = run("train", *words, "-m", "vote", "-o", tmp_path / "run", *SMALL)
+        words = [pattern(tmp_path), *images_option(tmp_path), "--values", "0=background,1=a,2=b"]
+        said = run_raters("train", *words, "-m", "vote", "-o", tmp_path / "run", *SMALL)
         assert said.code == 0, said.err
         assert "warning: found no label of the class 'b'" in said.err
         assert ".py" not in said.err
@@ -299,12 +316,14 @@ class TestConfigFile:
     """`--config`: files that people write, and those that runs write."""
 
     def test_the_file_of_a_run_gives_the_same_model(
-        self, run: Run, study: list[str], tmp_path: Path
+        self, run_raters: Run, study_arguments: list[str], tmp_path: Path
     ) -> None:
         more = ["-m", "mean", "--lr", "0.01"]
-        assert run("train", *study, "-o", tmp_path / "one", *SMALL, *more).code == 0
+        assert (
+            run_raters("train", *study_arguments, "-o", tmp_path / "one", *SMALL, *more).code == 0
+        )
         file = tmp_path / "one/config.yaml"
-        said = run("train", *study, "-o", tmp_path / "two", "--config", file)
+        said = run_raters("train", *study_arguments, "-o", tmp_path / "two", "--config", file)
         assert said.code == 0, said.err
         assert said.out.count("facts of that run's data are not used") == 1
         assert (tmp_path / "two/config.yaml").read_text() == file.read_text()
@@ -313,14 +332,16 @@ class TestConfigFile:
         ]
         assert weights[0] == weights[1]
 
-    def test_the_command_line_comes_first(self, run: Run, study: list[str], tmp_path: Path) -> None:
+    def test_the_command_line_comes_first(
+        self, run_raters: Run, study_arguments: list[str], tmp_path: Path
+    ) -> None:
         file = tmp_path / "my.yaml"
         training = {"epochs": 9, "width": 2, "depth": 2, "seed": 5, "patch_size": [8, 8]}
         file.write_text(
             yaml.safe_dump({"method": "global-cm", "options": {"trace": 0.5}, "training": training})
         )
         words = ["--config", file, "--epochs", "1", "--trace", "0.25"]
-        assert run("train", *study, "-o", tmp_path / "run", *words).code == 0
+        assert run_raters("train", *study_arguments, "-o", tmp_path / "run", *words).code == 0
         config = config_of(tmp_path / "run")
         assert config["method"] == "global-cm"
         assert config["options"]["trace"] == 0.25
@@ -353,12 +374,12 @@ class TestConfigFile:
         ],
     )
     def test_what_is_refused(
-        self, run: Run, study: list[str], tmp_path: Path, text: str, message: str
+        self, run_raters: Run, study_arguments: list[str], tmp_path: Path, text: str, message: str
     ) -> None:
         file = tmp_path / "my.yaml"
         mark = tmp_path / "mark"
         file.write_text(text.replace("HERE", str(mark)))
-        said = run("train", *study, "-o", tmp_path / "run", "--config", file)
+        said = run_raters("train", *study_arguments, "-o", tmp_path / "run", "--config", file)
         assert said.code == 2
         assert "my.yaml" in said.err
         assert re.search(message, said.err), said.err
@@ -366,9 +387,9 @@ class TestConfigFile:
         assert not (tmp_path / "run").exists()
 
     def test_an_unknown_method_without_a_file(
-        self, run: Run, study: list[str], tmp_path: Path
+        self, run_raters: Run, study_arguments: list[str], tmp_path: Path
     ) -> None:
-        said = run("train", *study, "-o", tmp_path / "run", "-m", "pixelcm")
+        said = run_raters("train", *study_arguments, "-o", tmp_path / "run", "-m", "pixelcm")
         assert said.code == 2
         assert said.err.startswith("error: found the method 'pixelcm'")
 
@@ -381,13 +402,17 @@ class TestDryRun:
     """`--dry-run`: what would be trained, and nothing written."""
 
     def test_nothing_is_written(
-        self, run: Run, study: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+        self,
+        run_raters: Run,
+        study_arguments: list[str],
+        tmp_path: Path,
+        monkeypatch: pytest.MonkeyPatch,
     ) -> None:
         monkeypatch.chdir(tmp_path)
         before = fingerprint(tmp_path)
         (tmp_path / "temporary").mkdir()
         monkeypatch.setenv("TMPDIR", str(tmp_path / "temporary"))
-        said = run("train", *study, "--dry-run", "-o", tmp_path / "run", *SMALL)
+        said = run_raters("train", *study_arguments, "--dry-run", "-o", tmp_path / "run", *SMALL)
         assert said.code == 0, said.err
         assert list((tmp_path / "temporary").iterdir()) == []
         (tmp_path / "temporary").rmdir()
@@ -446,15 +471,15 @@ class TestDryRun:
 
 
 def test_a_run_that_refuses_a_study_remembers_its_own(
-    run: Run, study: list[str], tmp_path: Path
+    run_raters: Run, study_arguments: list[str], tmp_path: Path
 ) -> None:
     folder = tmp_path / "run"
-    assert run("train", *study, "-o", folder, "-m", "vote", *SMALL).code == 0
+    assert run_raters("train", *study_arguments, "-o", folder, "-m", "vote", *SMALL).code == 0
     before = fingerprint(folder)
     draw_masks(tmp_path / "other", cases=5)
-    other = [pattern(tmp_path / "other"), *images(tmp_path / "other")]
+    other = [pattern(tmp_path / "other"), *images_option(tmp_path / "other")]
     for words in ([], ["--resume"]):
-        said = run("train", *other, "-o", folder, "-m", "vote", *SMALL, *words)
+        said = run_raters("train", *other, "-o", folder, "-m", "vote", *SMALL, *words)
         assert said.code == 2
         assert fingerprint(folder) == before
 
@@ -463,7 +488,7 @@ class TestCtrlC:
     """Ctrl-C ends a run with the command that resumes it."""
 
     def test_the_line_that_is_printed_goes_on(
-        self, run: Run, study: list[str], tmp_path: Path
+        self, run_raters: Run, study_arguments: list[str], tmp_path: Path
     ) -> None:
         epoch_end = Learner.on_train_epoch_end
 
@@ -472,17 +497,17 @@ class TestCtrlC:
                 os.kill(os.getpid(), signal.SIGINT)
             epoch_end(self)
 
-        words = ["train", *study, "-m", "vote", "-o", str(tmp_path / "my run"), *SMALL]
+        words = ["train", *study_arguments, "-m", "vote", "-o", str(tmp_path / "my run"), *SMALL]
         words[words.index("--epochs") + 1] = "4"
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(Learner, "on_train_epoch_end", stopped)
-            said = run(*words)
+            said = run_raters(*words)
         assert said.code == 130, said.err
         line = next(line for line in said.err.splitlines() if line.startswith("stopped; "))
         again = shlex.split(line.removeprefix("stopped; resume with: "))
         assert again[1:] == [*words, "--resume"]
         assert not (tmp_path / "my run/weights.safetensors").exists()
-        done = run(*again[1:])
+        done = run_raters(*again[1:])
         assert done.code == 0, done.err
         assert len(raters.load(tmp_path / "my run").history) == 4
 
@@ -506,12 +531,18 @@ class TestCtrlC:
 class TestExtendCommand:
     """`--extend`: a rater who comes later."""
 
-    def test_a_late_rater(self, run: Run, study: list[str], tmp_path: Path) -> None:
+    def test_a_late_rater(
+        self, run_raters: Run, study_arguments: list[str], tmp_path: Path
+    ) -> None:
         first = tmp_path / "first"
-        said = run("train", *study, "-o", first, *SMALL, "-m", "global-cm", "--raters", "ann")
+        said = run_raters(
+            "train", *study_arguments, "-o", first, *SMALL, "-m", "global-cm", "--raters", "ann"
+        )
         assert said.code == 0, said.err
         before = fingerprint(first)
-        said = run("train", *study, "--extend", first, "-o", tmp_path / "both", "--epochs", "1")
+        said = run_raters(
+            "train", *study_arguments, "--extend", first, "-o", tmp_path / "both", "--epochs", "1"
+        )
         assert said.code == 0, said.err
         assert "added to" in said.out
         assert "bob" in said.out
@@ -525,11 +556,13 @@ class TestExtendCommand:
         assert "epoch 1/1" in (both / "log.txt").read_text()
         assert "best epoch" in said.out
         line = next(line for line in said.out.splitlines() if line.startswith("  raters evaluate"))
-        assert run(*shlex.split(line)[1:]).code == 0
-        again = run("train", *study, "--extend", tmp_path / "both", "-o", tmp_path / "more")
+        assert run_raters(*shlex.split(line)[1:]).code == 0
+        again = run_raters(
+            "train", *study_arguments, "--extend", tmp_path / "both", "-o", tmp_path / "more"
+        )
         assert again.code == 2
         assert "expected one that the model does not know" in again.err
-        taken = run("train", *study, "--extend", first, "-o", tmp_path / "both")
+        taken = run_raters("train", *study_arguments, "--extend", first, "-o", tmp_path / "both")
         assert taken.code == 2
         assert "expected a new folder" in taken.err
 
@@ -542,9 +575,22 @@ class TestExtendCommand:
         ],
     )
     def test_what_is_refused(
-        self, run: Run, study: list[str], tmp_path: Path, words: list[str], message: str
+        self,
+        run_raters: Run,
+        study_arguments: list[str],
+        tmp_path: Path,
+        words: list[str],
+        message: str,
     ) -> None:
-        said = run("train", *study, "--extend", tmp_path / "data", "-o", tmp_path / "both", *words)
+        said = run_raters(
+            "train",
+            *study_arguments,
+            "--extend",
+            tmp_path / "data",
+            "-o",
+            tmp_path / "both",
+            *words,
+        )
         assert said.code == 2
         assert message in said.err
         assert not (tmp_path / "both").exists()
@@ -553,24 +599,24 @@ class TestExtendCommand:
 class TestMethods:
     """`raters methods` lists and shows them, without torch."""
 
-    def test_all_of_them(self, run: Run) -> None:
-        said = run("methods")
+    def test_all_of_them(self, run_raters: Run) -> None:
+        said = run_raters("methods")
         assert said.code == 0
         for name in (*METHODS, *FUSION):
             assert f"\n{name} " in said.out
-        listed = json.loads(run("methods", "--json").out)
+        listed = json.loads(run_raters("methods", "--json").out)
         assert [entry["name"] for entry in listed] == [*METHODS, *FUSION]
         assert all(entry["when"] for entry in listed if entry["verb"] == "train")
 
-    def test_one_of_them(self, run: Run) -> None:
-        said = run("methods", "low-rank-cm")
+    def test_one_of_them(self, run_raters: Run) -> None:
+        said = run_raters("methods", "low-rank-cm")
         for words in ("--rank", "INTEGER", "NeurIPS 2020", "many classes", "(0 or more)"):
             assert words in said.out
-        found = json.loads(run("methods", "low-rank-cm", "--json").out)
+        found = json.loads(run_raters("methods", "low-rank-cm", "--json").out)
         rank = next(option for option in found["options"] if option["option"] == "rank")
         assert rank["default"] == METHODS["low-rank-cm"].options.model_fields["rank"].default
-        assert run("methods", "low-rank").code == 2
-        both = run("methods", "staple").out
+        assert run_raters("methods", "low-rank").code == 2
+        both = run_raters("methods", "staple").out
         assert "--soft" in both and "--option restrict=False" in both
 
     @pytest.mark.slow

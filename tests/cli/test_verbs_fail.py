@@ -15,29 +15,21 @@ from raters.simulation.specs import parse_raters
 from tests.support.command_line import (
     Outcome,
     Run,
+    assert_refused,
     draw_masks,
     limited,
     pattern,
-    run_in_process,
-    save,
+    save_png,
 )
-from tests.support.command_line import images as images_of
+from tests.support.command_line import images_option as images_of
 
 SMALL = ("--epochs", "1", "--network", "patch-cnn", "--width", "2", "--depth", "1")
 
 
-@pytest.fixture
-def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
-    return lambda *arguments: run_in_process(capsys, monkeypatch, *arguments)
-
-
-def refused(outcome: Outcome, *words: object) -> None:
-    """Look for exit code 2 and one line that says what is wrong."""
-    assert outcome.code == 2, outcome
-    last = outcome.err.splitlines()[-1]
-    assert last.startswith("error: "), outcome
-    for word in words:
-        assert str(word) in last, outcome
+def assert_refused_in_last_line(outcome: Outcome, *words: object) -> None:
+    """Assert that the last line says what is wrong."""
+    assert_refused(outcome, *words)
+    assert outcome.err.splitlines()[-1].startswith("error: "), outcome
 
 
 class TestBadFiles:
@@ -59,11 +51,11 @@ class TestBadFiles:
         start = lines.index("2 cases left out because of unreadable files:")
         return [line.strip().split(": ")[0] for line in lines[start + 1 :]]
 
-    def test_agree_compares_the_others(self, run: Run, folder: Path) -> None:
-        whole = run("agree", pattern(folder), "--json", "--cases", "c0,c2,c3,c5")
+    def test_agree_compares_the_others(self, run_raters: Run, folder: Path) -> None:
+        whole = run_raters("agree", pattern(folder), "--json", "--cases", "c0,c2,c3,c5")
         out = folder / "agreement"
         words = ("agree", pattern(folder), "-o", out, "--maps", folder / "maps")
-        outcome = run(*words, "--json")
+        outcome = run_raters(*words, "--json")
         bad = [f"{folder}/masks/{who}.png" for who in ("ann/c1", "bob/c4")]
         assert self.listed(outcome) == bad
         found = json.loads(outcome.out)
@@ -77,9 +69,9 @@ class TestBadFiles:
         assert note in (out / "agreement.json").read_text()
 
     @pytest.mark.slow
-    def test_report_shows_the_others(self, run: Run, folder: Path) -> None:
+    def test_report_shows_the_others(self, run_raters: Run, folder: Path) -> None:
         (folder / "images/c3.png").write_bytes(b"nonsense")
-        outcome = run("report", pattern(folder), *images_of(folder), "-o", folder / "report")
+        outcome = run_raters("report", pattern(folder), *images_of(folder), "-o", folder / "report")
         assert outcome.code == 2
         assert "3 cases left out because of unreadable files:" in outcome.err
         for name in ("masks/ann/c1.png", "images/c3.png", "masks/bob/c4.png"):
@@ -87,11 +79,11 @@ class TestBadFiles:
         page = (folder / "report/report.html").read_text()
         assert "3 cases were left out because of unreadable files: c1, c3, c4" in page
 
-    def test_train_names_all_and_trains_on_none(self, run: Run, folder: Path) -> None:
+    def test_train_names_all_and_trains_on_none(self, run_raters: Run, folder: Path) -> None:
         (folder / "images/c3.png").write_bytes(b"nonsense")
         words = ("train", pattern(folder), *images_of(folder), "-o", folder / "run", *SMALL)
         for more in ((), ("--num-workers", "1")):
-            outcome = run(*words, *more)
+            outcome = run_raters(*words, *more)
             assert outcome.code == 2
             said = outcome.err[outcome.err.index("error: ") :].splitlines()
             assert said[0] == "error: found 4 files that cannot be used, expected none:"
@@ -101,18 +93,20 @@ class TestBadFiles:
             ]
             assert not (folder / "run").exists()
 
-    def test_where_nothing_is_left(self, run: Run, tmp_path: Path) -> None:
+    def test_where_nothing_is_left(self, run_raters: Run, tmp_path: Path) -> None:
         draw_masks(tmp_path, cases=2)
         for rater in ("ann", "bob"):
             (tmp_path / f"masks/{rater}/c0.png").write_bytes(b"nonsense")
-        save(tmp_path / "masks/bob/c1.png", np.zeros((5, 4), np.uint8))  # another shape
-        outcome = run("agree", pattern(tmp_path))
+        save_png(tmp_path / "masks/bob/c1.png", np.zeros((5, 4), np.uint8))  # another shape
+        outcome = run_raters("agree", pattern(tmp_path))
         assert outcome.code == 2
         assert "2 cases left out" in outcome.err
         assert "agreement" not in outcome.out
 
-    def test_what_is_not_about_a_case_is_said_at_once(self, run: Run, folder: Path) -> None:
-        refused(run("agree", pattern(folder), "--raters", "ann"), "only the rater 'ann'")
+    def test_what_is_not_about_a_case_is_said_at_once(self, run_raters: Run, folder: Path) -> None:
+        assert_refused_in_last_line(
+            run_raters("agree", pattern(folder), "--raters", "ann"), "only the rater 'ann'"
+        )
 
 
 class TestNoRoom:
@@ -131,28 +125,32 @@ class TestNoRoom:
         ],
     )
     def test_verbs_name_the_file(
-        self, size: int, words: tuple[str, ...], file: str, run: Run, tmp_path: Path
+        self, size: int, words: tuple[str, ...], file: str, run_raters: Run, tmp_path: Path
     ) -> None:
         draw_masks(tmp_path, cases=30)
         verb, *more = words
         given = [verb, *([tmp_path / "masks/ann"] if verb == "evaluate" else [])]
         out = tmp_path / "out"
         with limited(size):
-            outcome = run(*given, pattern(tmp_path), *images_of(tmp_path), "-o", out, *more)
-        refused(outcome)
+            outcome = run_raters(*given, pattern(tmp_path), *images_of(tmp_path), "-o", out, *more)
+        assert_refused_in_last_line(outcome)
         assert re.fullmatch(rf"error: {out}/{file}: File too large", outcome.err.strip())
         assert len(outcome.err.splitlines()) == 1
         left = [p for p in out.rglob("*") if p.is_file() and not p.name.endswith(".part")]
         assert all(p.stat().st_size <= size for p in left)
         assert not [p for p in left if p.name.startswith(".tmp")]
 
-    def test_training_keeps_the_message_of_its_checkpoint(self, run: Run, tmp_path: Path) -> None:
+    def test_training_keeps_the_message_of_its_checkpoint(
+        self, run_raters: Run, tmp_path: Path
+    ) -> None:
         draw_masks(tmp_path)
         words = ("train", pattern(tmp_path), *images_of(tmp_path), "-o", tmp_path / "run", *SMALL)
         with limited(4000):
-            outcome = run(*words)
-        refused(outcome, "last.ckpt: found no space for it (File too large)", "use --resume")
-        assert run(*words, "--resume").code == 0
+            outcome = run_raters(*words)
+        assert_refused_in_last_line(
+            outcome, "last.ckpt: found no space for it (File too large)", "use --resume"
+        )
+        assert run_raters(*words, "--resume").code == 0
 
     def test_a_file_that_is_written_whole_is_named(self, tmp_path: Path) -> None:
         full = pytest.raises(OSError, match=r"File too large: '.*/a\.csv'")
@@ -177,24 +175,26 @@ class TestNoTraceback:
         ],
     )
     def test_a_line_instead(
-        self, words: tuple[str, ...], message: str, run: Run, tmp_path: Path
+        self, words: tuple[str, ...], message: str, run_raters: Run, tmp_path: Path
     ) -> None:
         draw_masks(tmp_path)
         rows = "c0,ann,masks/ann/c0.png,images/c\0.png\nc1,ann,masks/a\0/c0.png,\n"
         (tmp_path / "nul.csv").write_text("case,rater,mask,image\n" + rows)
         given = [w.format(masks=pattern(tmp_path), folder=tmp_path) for w in words]
         out = [] if words[0] == "check" else ["-o", tmp_path / "out"]
-        refused(run(*given, *out), message)
+        assert_refused_in_last_line(run_raters(*given, *out), message)
 
     @pytest.mark.parametrize(
         "size", [("--width", "999999999"), ("--depth", "40"), ("--depth", "999999999")]
     )
     def test_networks_of_absurd_sizes(
-        self, size: tuple[str, str], run: Run, tmp_path: Path
+        self, size: tuple[str, str], run_raters: Run, tmp_path: Path
     ) -> None:
         draw_masks(tmp_path)
         words = ("train", pattern(tmp_path), *images_of(tmp_path), "-o", tmp_path / "run")
-        refused(run(*words, "--epochs", "1", *size), f"{size[0][2:]}={size[1]}", "smaller width")
+        assert_refused_in_last_line(
+            run_raters(*words, "--epochs", "1", *size), f"{size[0][2:]}={size[1]}", "smaller width"
+        )
         assert not (tmp_path / "run").exists()
 
     @pytest.mark.parametrize(
@@ -206,7 +206,7 @@ class TestNoTraceback:
         ],
     )
     def test_no_memory(
-        self, error: Exception, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+        self, error: Exception, run_raters: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         draw_masks(tmp_path)
 
@@ -214,12 +214,12 @@ class TestNoTraceback:
             raise error
 
         monkeypatch.setattr("raters.assessment.agree.agree", full)
-        outcome = run("agree", pattern(tmp_path))
-        refused(outcome, "found too little memory", "llocate", "expected more")
+        outcome = run_raters("agree", pattern(tmp_path))
+        assert_refused_in_last_line(outcome, "found too little memory", "llocate", "expected more")
         assert len(outcome.err.splitlines()) == 1
 
     def test_an_error_of_our_own_keeps_its_traceback(
-        self, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+        self, run_raters: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         draw_masks(tmp_path)
 
@@ -228,7 +228,7 @@ class TestNoTraceback:
 
         monkeypatch.setattr("raters.assessment.agree.agree", wrong)
         with pytest.raises(RuntimeError, match="a bug"):
-            run("agree", pattern(tmp_path))
+            run_raters("agree", pattern(tmp_path))
 
 
 def test_many_raters_of_a_kind_are_numbered_in_no_time() -> None:
@@ -256,9 +256,9 @@ class TestFuseSays:
         return file
 
     def test_the_worst_first_and_how_many_are_left(
-        self, run: Run, table: Path, tmp_path: Path
+        self, run_raters: Run, table: Path, tmp_path: Path
     ) -> None:
-        outcome = run("fuse", table, "-m", "one-coin", "-o", tmp_path / "fused")
+        outcome = run_raters("fuse", table, "-m", "one-coin", "-o", tmp_path / "fused")
         assert outcome.code == 0, outcome
         rows = [line.split() for line in outcome.out.splitlines() if line.startswith("w")]
         assert len(rows) == 20
@@ -266,11 +266,11 @@ class TestFuseSays:
         assert "and 100 more" in outcome.out  # 40 raters by 3 classes
         assert "30 cases fused" in outcome.out
 
-    def test_one_case(self, run: Run, tmp_path: Path) -> None:
+    def test_one_case(self, run_raters: Run, tmp_path: Path) -> None:
         draw_masks(tmp_path, cases=1)
         words = ("fuse", pattern(tmp_path), "-m", "vote", "-o", tmp_path / "fused")
-        assert "1 case fused: " in run(*words).out
-        assert "0 cases fused, 1 was there already: " in run(*words).out
+        assert "1 case fused: " in run_raters(*words).out
+        assert "0 cases fused, 1 was there already: " in run_raters(*words).out
 
     def test_raters_without_a_number_come_last(self) -> None:
         rows = [{"rater": "a", "sensitivity": None}, {"rater": "b", "sensitivity": 0.9}]

@@ -35,7 +35,7 @@ from raters.study.study import Study
 Array = np.ndarray[Any, Any]
 
 
-def rows(rng: np.random.Generator, *shape: int) -> Array:
+def draw_matrices(rng: np.random.Generator, *shape: int) -> Array:
     """Draw matrices `(raters, L, L, ...)` whose rows sum to one."""
     drawn = rng.uniform(0.05, 1, shape)
     return np.asarray(drawn / drawn.sum(axis=2, keepdims=True))
@@ -61,7 +61,7 @@ def slow_left_out(truth: Array, matrices: Array, labels: Array, pixel: int, rate
 def test_left_out_rater_against_the_formula() -> None:
     rng = np.random.default_rng(0)
     truth = rng.dirichlet(np.ones(3), 12).T
-    matrices = rows(rng, 4, 3, 3, 12)
+    matrices = draw_matrices(rng, 4, 3, 3, 12)
     labels = rng.integers(-1, 3, (4, 12))
     labels[:, 0] = MISSING
     labels[1:, 1] = MISSING  # one label only: the network alone predicts it
@@ -77,7 +77,7 @@ def test_left_out_rater_against_the_formula() -> None:
 def test_left_out_rater_of_a_table_leaves_all_answers_out() -> None:
     rng = np.random.default_rng(1)
     truth = rng.dirichlet(np.ones(3))
-    matrices = rows(rng, 3, 3, 3)
+    matrices = draw_matrices(rng, 3, 3, 3)
     labels = [np.array([2, 0]), np.array([], int), np.array([1])]
     found = left_out_log_likelihoods(truth, matrices, labels)
     twice = matrices[0, :, 2] * matrices[0, :, 0]
@@ -93,7 +93,7 @@ def test_left_out_rater_of_a_table_leaves_all_answers_out() -> None:
 def test_joint_is_one_rater_and_then_the_other() -> None:
     rng = np.random.default_rng(2)
     truth = rng.dirichlet(np.ones(2), 9).T
-    matrices = rows(rng, 2, 2, 2, 1)
+    matrices = draw_matrices(rng, 2, 2, 2, 1)
     labels = list(rng.integers(0, 2, (2, 9)))
     joint = joint_log_likelihood(truth, matrices, labels)
     first = joint_log_likelihood(truth, matrices[:1], labels[:1])
@@ -103,7 +103,7 @@ def test_joint_is_one_rater_and_then_the_other() -> None:
 # Matrices that are counted, and which of two truths they favour.
 
 
-def crowd(
+def draw_crowd(
     number: int = 400, matrices: Array | None = None, seed: int = 0, **more: Any
 ) -> tuple[Study, Array, Array]:
     """Draw tasks whose feature tells the class: one good rater, three who like the first class."""
@@ -120,12 +120,12 @@ def crowd(
     return study, truth, matrices
 
 
-def answers(study: Study) -> Array:
+def labels_by_task(study: Study) -> Array:
     """Return the labels of a table in which everybody labelled everything, `(tasks, raters)`."""
     return np.array([np.concatenate(case.answers.by_rater()) for case in study.iter_cases()])
 
 
-def says(study: Study, classes: Array, sure: float = 0.9) -> dict[str, Array]:
+def make_predictions(study: Study, classes: Array, sure: float = 0.9) -> dict[str, Array]:
     """Make a network that is rather sure of a class of each case."""
     size = len(study.classes)
     return {
@@ -134,7 +134,7 @@ def says(study: Study, classes: Array, sure: float = 0.9) -> dict[str, Array]:
     }
 
 
-def predicted_by(said: dict[str, Array], monkeypatch: pytest.MonkeyPatch) -> None:
+def predict_with(said: dict[str, Array], monkeypatch: pytest.MonkeyPatch) -> None:
     def predict(_: object, cases: Iterable[Any]) -> Iterator[tuple[Any, Prediction]]:
         return ((case, Prediction({"truth": said[case.id]})) for case in cases)
 
@@ -151,17 +151,17 @@ def fit_of(study: Study, said: dict[str, Array], counted: Array) -> tuple[float,
 
 
 def test_counted_matrices_are_those_of_the_raters(monkeypatch: pytest.MonkeyPatch) -> None:
-    study, truth, matrices = crowd(3000)
+    study, truth, matrices = draw_crowd(3000)
     wrong = np.random.default_rng(5).random(3000) < 0.2
-    predicted_by(says(study, np.where(wrong, (truth + 1) % 3, truth), 0.8), monkeypatch)
+    predict_with(make_predictions(study, np.where(wrong, (truth + 1) % 3, truth), 0.8), monkeypatch)
     found = counted_matrices(None, study)  # type: ignore[arg-type]
     np.testing.assert_allclose(found.sum(axis=-1), 1)
     np.testing.assert_allclose(found, matrices, atol=0.06)
 
 
 def test_anonymous_raters_share_a_matrix(monkeypatch: pytest.MonkeyPatch) -> None:
-    study, truth, matrices = crowd(1500, about={"raters": "anonymous"})
-    predicted_by(says(study, truth), monkeypatch)
+    study, truth, matrices = draw_crowd(1500, about={"raters": "anonymous"})
+    predict_with(make_predictions(study, truth), monkeypatch)
     found = counted_matrices(None, study)  # type: ignore[arg-type]
     assert (found == found[0]).all()
     np.testing.assert_allclose(found[0], matrices.mean(axis=0), atol=0.06)
@@ -170,16 +170,16 @@ def test_anonymous_raters_share_a_matrix(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_the_truth_explains_labels_better_than_the_vote_of_bad_raters(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    study, truth, _ = crowd(600)
-    labels = answers(study)
+    study, truth, _ = draw_crowd(600)
+    labels = labels_by_task(study)
     vote = np.array([np.bincount(row, minlength=3).argmax() for row in labels])
     assert (vote == truth).mean() < 0.75
     train = study[:300]
     test = study[300:]
     scores = {}
     for name, classes in {"truth": truth, "vote": vote, "noise": np.roll(truth, 1)}.items():
-        said = says(study, classes)
-        predicted_by(said, monkeypatch)
+        said = make_predictions(study, classes)
+        predict_with(said, monkeypatch)
         scores[name] = fit_of(test, said, counted_matrices(None, train))  # type: ignore[arg-type]
     for k in range(2):
         assert scores["truth"][k] > scores["vote"][k]
@@ -194,7 +194,7 @@ def test_counted_matrices_against_a_slow_loop(masks: bool, monkeypatch: pytest.M
     study = Study.from_arrays(labels=drawn, classes=["a", "b"])
     truth = rng.dirichlet([1, 2], drawn.size // 3 if masks else 160).astype(np.float32)
     each = truth.reshape(8, 20, 2).transpose(0, 2, 1).reshape(8, 2, 4, 5) if masks else truth
-    predicted_by(dict(zip(study.index.ids, each, strict=True)), monkeypatch)
+    predict_with(dict(zip(study.index.ids, each, strict=True)), monkeypatch)
     monkeypatch.setattr(own_cell, "CLOSE", 1e-9)
     found = counted_matrices(None, study)  # type: ignore[arg-type]
     labels = np.moveaxis(drawn, 1, -1).reshape(-1, 3)
@@ -222,7 +222,7 @@ def test_agreement_of_masks_is_mean_dice() -> None:
 # Nothing of held-out cases is seen.
 
 
-def with_labels(study: Study, labels: Array) -> Study:
+def replace_labels(study: Study, labels: Array) -> Study:
     return Study.from_arrays(
         images=[case.image for case in study.iter_cases()],
         labels=labels,
@@ -234,12 +234,12 @@ def with_labels(study: Study, labels: Array) -> Study:
 @pytest.mark.slow
 @pytest.mark.parametrize("method", ["mean", "dawid-skene", "global-cm"])
 def test_held_out_labels_change_neither_network_nor_matrices(method: str) -> None:
-    study = folded(crowd(60)[0], 1, 3)
-    labels = answers(study)
+    study = folded(draw_crowd(60)[0], 1, 3)
+    labels = labels_by_task(study)
     held = study.index.splits == "test"
 
     def learnt(given: Array) -> tuple[dict[str, torch.Tensor], Array]:
-        made = with_labels(study, given)
+        made = replace_labels(study, given)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             model = fit(made, method, progress=False, epochs=2, select="likelihood")
@@ -259,7 +259,7 @@ def test_held_out_labels_change_neither_network_nor_matrices(method: str) -> Non
 
 
 def test_scores_count_matrices_on_the_rest_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    study = folded(crowd(40)[0], 0, 2)
+    study = folded(draw_crowd(40)[0], 0, 2)
     counted_on: list[set[str]] = []
 
     def spy(model: Any, part: Study) -> Array:
@@ -300,7 +300,7 @@ def test_folds_by_group_hold_each_case_out_once() -> None:
 
 
 @pytest.fixture
-def here(monkeypatch: pytest.MonkeyPatch) -> None:
+def in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
     def in_turn(work: Any, cells: Iterable[Cell], _: int) -> Iterator[Any]:
         return map(work, cells)
 
@@ -308,18 +308,18 @@ def here(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def written(tmp_path: Path) -> Study:
-    return crowd(48)[0].write(tmp_path / "study")
+def study_on_disk(tmp_path: Path) -> Study:
+    return draw_crowd(48)[0].write(tmp_path / "study")
 
 
 SMALL: dict[str, Any] = {"epochs": 2, "folds": 2, "seeds": (0, 1)}
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("here")
-def test_comparison_resumes_and_repeats_itself(written: Study, tmp_path: Path) -> None:
+@pytest.mark.usefixtures("in_this_process")
+def test_comparison_resumes_and_repeats_itself(study_on_disk: Study, tmp_path: Path) -> None:
     place = tmp_path / "bench"
-    first = compare_study(written, ["vote", "global-cm"], place, **SMALL)
+    first = compare_study(study_on_disk, ["vote", "global-cm"], place, **SMALL)
     assert (first.run.done, first.run.skipped, first.run.failures) == (8, 0, [])
     for row in first.rows:
         assert all(row[name] < 0 for name in BY_LABEL)
@@ -330,7 +330,7 @@ def test_comparison_resumes_and_repeats_itself(written: Study, tmp_path: Path) -
     gone = sorted(place.rglob("*.json"))[-1]
     path = next(p for p in place.rglob("global-cm-1.json"))
     path.unlink()
-    again = compare_study(written, ["vote", "global-cm"], place, **SMALL)
+    again = compare_study(study_on_disk, ["vote", "global-cm"], place, **SMALL)
     assert (again.run.done, again.run.skipped) == (1, 7)
     assert again.rows == first.rows
     assert gone.exists()
@@ -341,10 +341,10 @@ def test_comparison_resumes_and_repeats_itself(written: Study, tmp_path: Path) -
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("here")
-def test_table_adds_up(written: Study, tmp_path: Path) -> None:
+@pytest.mark.usefixtures("in_this_process")
+def test_table_adds_up(study_on_disk: Study, tmp_path: Path) -> None:
     place = tmp_path / "bench"
-    found = compare_study(written, ["mean", "vote"], place, **SMALL)
+    found = compare_study(study_on_disk, ["mean", "vote"], place, **SMALL)
     for row in found.rows:
         cells = [read_kept(p) for p in place.rglob(f"{row['method']}-*.npz")]
         assert len(cells) == 4
@@ -360,18 +360,18 @@ def test_table_adds_up(written: Study, tmp_path: Path) -> None:
     assert low <= difference <= high
 
 
-@pytest.mark.usefixtures("here")
-def test_a_study_that_changed_is_another_one(written: Study, tmp_path: Path) -> None:
-    compare_study(written, ["vote"], tmp_path / "bench", epochs=1, folds=2, seeds=(0,))
-    other = crowd(48, seed=7)[0].write(tmp_path / "other")
+@pytest.mark.usefixtures("in_this_process")
+def test_a_study_that_changed_is_another_one(study_on_disk: Study, tmp_path: Path) -> None:
+    compare_study(study_on_disk, ["vote"], tmp_path / "bench", epochs=1, folds=2, seeds=(0,))
+    other = draw_crowd(48, seed=7)[0].write(tmp_path / "other")
     with pytest.raises(RatersError, match="another version of the benchmark") as caught:
         compare_study(other, ["vote"], tmp_path / "bench", epochs=1, folds=2, seeds=(0,))
     assert caught.value.kind == "other-version"
 
 
-@pytest.mark.usefixtures("here")
+@pytest.mark.usefixtures("in_this_process")
 def test_a_method_that_fails_is_named_and_the_others_go_on(
-    written: Study, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    study_on_disk: Study, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def failing(model: Any, study: Study, test: Study, beside: Path) -> Any:
         if model.config.method == "mean" and "3" in test.index.ids:
@@ -379,7 +379,9 @@ def test_a_method_that_fails_is_named_and_the_others_go_on(
         return score_own(model, study, test, beside)
 
     monkeypatch.setattr("raters.comparison.own_cell.score_own", failing)
-    found = compare_study(written, ["vote", "mean"], tmp_path / "b", epochs=1, folds=2, seeds=(0,))
+    found = compare_study(
+        study_on_disk, ["vote", "mean"], tmp_path / "b", epochs=1, folds=2, seeds=(0,)
+    )
     assert [one.cell.row for one in found.run.failures] == ["mean"]
     assert "lion" in found.to_markdown()
     assert found.rows[1]["missing"] == "no result"
@@ -387,7 +389,7 @@ def test_a_method_that_fails_is_named_and_the_others_go_on(
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("here")
+@pytest.mark.usefixtures("in_this_process")
 def test_masks_with_references_have_dice_at_three_cuts(tmp_path: Path) -> None:
     from raters.simulation import phantom_study, simulate
 
@@ -417,7 +419,7 @@ def test_masks_with_references_have_dice_at_three_cuts(tmp_path: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def measured() -> Any:
+def advice_module() -> Any:
     place = Path(__file__).parents[2] / "benchmarks" / "advice.py"
     spec = importlib.util.spec_from_file_location("advice", place)
     assert spec is not None
@@ -427,15 +429,15 @@ def measured() -> Any:
     return module
 
 
-def test_advice_is_given_where_it_was_shown_to_be_worth_it(measured: Any) -> None:
-    found = measured.read_rows(measured.KEPT)
+def test_advice_is_given_where_it_was_shown_to_be_worth_it(advice_module: Any) -> None:
+    found = advice_module.read_rows(advice_module.KEPT)
     assert len(found) >= 24
     for kind, short in {"segmentation": "masks", "classification": "classes"}.items():
         part = [one for one in found if one["kind"] == short]
-        by_name = {row["choice"]: row for row in measured.summary(part)}
+        by_name = {row["choice"]: row for row in advice_module.summary(part)}
         own = by_name[own_table.CHOOSES]
-        vote = by_name[measured.VOTE]
-        assert measured.CRITERIA[0] == own_table.CHOOSES
+        vote = by_name[advice_module.VOTE]
+        assert advice_module.CRITERIA[0] == own_table.CHOOSES
         assert (own["high"] < 0) == (kind in own_table.WORTH)
         if kind in own_table.WORTH:
             worth = own_table.WORTH[kind]
@@ -444,19 +446,21 @@ def test_advice_is_given_where_it_was_shown_to_be_worth_it(measured: Any) -> Non
             assert (worth.within, worth.vote) == pytest.approx(shares, abs=0.005)
 
 
-def test_regret_of_choices_is_counted_from_the_best(measured: Any) -> None:
-    named = dict.fromkeys(measured.CRITERIA, "mean")
+def test_regret_of_choices_is_counted_from_the_best(advice_module: Any) -> None:
+    named = dict.fromkeys(advice_module.CRITERIA, "mean")
     points = {"vote": 80.0, "mean": 85.0, "staple": 85.5, "global-cm": 60.0, "pixel-cm": 1.0}
     one = {"kind": "masks", "truth": points, "choices": named}
-    rows = {row["choice"]: row for row in measured.summary([one, one])}
+    rows = {row["choice"]: row for row in advice_module.summary([one, one])}
     assert rows["likelihood"]["regret"] == 0.5
     assert (rows["likelihood"]["best"], rows["likelihood"]["within_a_point"]) == (0, 1)
-    assert (rows[measured.VOTE]["regret"], rows["likelihood"]["against_vote"]) == (5.5, -5.0)
+    assert (rows[advice_module.VOTE]["regret"], rows["likelihood"]["against_vote"]) == (5.5, -5.0)
 
 
-def test_a_criterion_chooses_the_method_that_fits_best(measured: Any) -> None:
+def test_a_criterion_chooses_the_method_that_fits_best(advice_module: Any) -> None:
     def row(method: str, fold: int, logs: list[float], dominance: float | None) -> dict[str, Any]:
-        blocks = [[10.0, *(10 * log + 0.01 * k for log in logs)] for k in range(measured.BLOCKS)]
+        blocks = [
+            [10.0, *(10 * log + 0.01 * k for log in logs)] for k in range(advice_module.BLOCKS)
+        ]
         return {
             "kind": "classes",
             "method": method,
@@ -477,7 +481,7 @@ def test_a_criterion_chooses_the_method_that_fits_best(measured: Any) -> None:
         for m, each in logs.items()
         for fold in range(2)
     ]
-    found = measured.chosen(rows)
+    found = advice_module.chosen(rows)
     assert found["likelihood"] == "mean"
     assert found["left_out"] == "global-cm"
     assert found["guarded"] == "dawid-skene"  # global-cm is not dominant
@@ -517,15 +521,15 @@ def test_no_advice_without_all_results_or_beyond_what_was_measured() -> None:
     ],
 )
 def test_bad_input(
-    written: Study, tmp_path: Path, methods: list[str], options: dict[str, Any], expected: str
+    study_on_disk: Study, tmp_path: Path, methods: list[str], options: dict[str, Any], expected: str
 ) -> None:
     with pytest.raises(RatersError, match=expected):
-        compare_study(written, methods, tmp_path / "bench", **options)
+        compare_study(study_on_disk, methods, tmp_path / "bench", **options)
     assert not list((tmp_path / "bench").rglob("*.json"))
 
 
 def test_studies_that_cannot_be_compared(tmp_path: Path) -> None:
-    study = crowd(12)[0]
+    study = draw_crowd(12)[0]
     with pytest.raises(RatersError, match="study in memory"):
         compare_study(study, ["vote"], tmp_path / "b")
     one = Study.from_arrays(images=np.ones((4, 2)), labels=np.array([[0], [1], [0], [1]]))

@@ -19,7 +19,7 @@ from raters.io.rows import write_json, write_long_json
 from raters.study.study import Study
 
 
-def lesions(seed: int, number: int, cases: int = 4) -> np.ndarray:
+def draw_lesions(seed: int, number: int, cases: int = 4) -> np.ndarray:
     """Draw raters who are right nine times in ten."""
     random = np.random.default_rng(seed)
     truth = np.zeros((cases, 1, 24, 24), bool)
@@ -29,18 +29,18 @@ def lesions(seed: int, number: int, cases: int = 4) -> np.ndarray:
 
 
 def test_two_raters_give_their_intersection_and_that_is_said() -> None:
-    labels = lesions(0, 2)
+    labels = draw_lesions(0, 2)
     consensus = raters.fuse(Study.from_arrays(labels=labels), "staple")
     for case, fused in consensus.iter_cases():
         np.testing.assert_array_equal(fused.labels, case.labels.min(axis=0))
     (note,) = consensus.notes
     assert note.startswith("4 cases have two raters only: the consensus is their intersection (100")
     assert raters.fuse(Study.from_arrays(labels=labels), "vote").notes == []
-    assert raters.fuse(Study.from_arrays(labels=lesions(0, 3)), "staple").notes == []
+    assert raters.fuse(Study.from_arrays(labels=draw_lesions(0, 3)), "staple").notes == []
 
 
 def test_cases_with_two_of_three_raters_count_too() -> None:
-    labels = lesions(1, 3)
+    labels = draw_lesions(1, 3)
     labels[0, 1] = -1
     notes = raters.fuse(Study.from_arrays(labels=labels), "staple", pool=True).notes
     assert len(notes) == 1 and notes[0].startswith("1 case has two raters only")
@@ -48,11 +48,11 @@ def test_cases_with_two_of_three_raters_count_too() -> None:
 
 @pytest.mark.parametrize("pool", [False, True])
 def test_one_rater_is_said(pool: bool) -> None:
-    labels = lesions(1, 1)
+    labels = draw_lesions(1, 1)
     notes = raters.fuse(labels, "staple", pool=pool).notes
     assert notes == ["4 cases have one rater only: the consensus is what this rater drew"]
     assert raters.fuse(labels, "vote").notes == []
-    labels = np.concatenate([labels, lesions(2, 3)], axis=1)
+    labels = np.concatenate([labels, draw_lesions(2, 3)], axis=1)
     labels[0, 1:] = -1
     notes = raters.fuse(labels, "staple").notes
     assert notes == ["1 case has one rater only: the consensus is what this rater drew"]
@@ -77,7 +77,7 @@ def test_classes_that_nobody_gave_are_said() -> None:
 
 @pytest.mark.parametrize("method", ["vote", "staple"])
 def test_copied_raters_are_named(method: str) -> None:
-    labels = lesions(2, 4, cases=25)
+    labels = draw_lesions(2, 4, cases=25)
     labels[:, 2] = labels[:, 0]
     names = ["ann", "bob", "cy", "dee"]
     notes = raters.fuse(Study.from_arrays(labels=labels, raters=names), method).notes
@@ -91,13 +91,13 @@ def test_copied_raters_are_named(method: str) -> None:
 
 
 def test_raters_who_draw_nothing_are_no_copies() -> None:
-    labels = lesions(3, 4)
+    labels = draw_lesions(3, 4)
     labels[:, 2:] = 0
     assert raters.fuse(Study.from_arrays(labels=labels), "vote").notes == []
 
 
 def test_notes_are_written_and_those_of_finished_cases_stay(tmp_path: Path) -> None:
-    study = Study.from_arrays(labels=lesions(0, 2))
+    study = Study.from_arrays(labels=draw_lesions(0, 2))
     first = write_consensus(raters.fuse(study, "staple"), tmp_path / "out")
     again = write_consensus(raters.fuse(study, "staple"), tmp_path / "out")
     assert again.skipped == 4 and again.notes == first.notes and "intersection" in first.notes[0]

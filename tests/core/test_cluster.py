@@ -30,7 +30,7 @@ pytestmark = [
 PATIENCE = 300
 
 
-def failed(position: int, error: RatersError) -> str:
+def describe_failure(position: int, error: RatersError) -> str:
     return f"{position}: {error}"
 
 
@@ -74,13 +74,13 @@ def test_an_address_that_is_none(
 ) -> None:
     monkeypatch.setattr(cluster, "ANSWER", 1)
     with pytest.raises(RatersError, match=words):
-        list(on_cluster(abs, [1], address.format(port=closed_port), failed))
+        list(on_cluster(abs, [1], address.format(port=closed_port), describe_failure))
 
 
 def test_without_distributed_its_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "distributed", None)  # as if it were not installed
     with pytest.raises(RatersError, match=r"pip install 'raters\[dask\]'") as caught:
-        list(on_cluster(abs, [1], "tcp://127.0.0.1:1", failed))
+        list(on_cluster(abs, [1], "tcp://127.0.0.1:1", describe_failure))
     assert caught.value.kind == "missing-package"
 
 
@@ -94,7 +94,7 @@ def test_nothing_is_left_of_a_client_that_did_not_connect(
     gc.disable()
     try:
         with pytest.raises(RatersError) as caught:
-            list(on_cluster(abs, [1], f"tcp://127.0.0.1:{closed_port}", failed))
+            list(on_cluster(abs, [1], f"tcp://127.0.0.1:{closed_port}", describe_failure))
         assert not [one for one in gc.get_objects() if type(one) is Client]
         assert caught.value.__context__ is None
     finally:
@@ -112,7 +112,7 @@ def test_no_worker_and_then_no_scheduler(tmp_path: Path, monkeypatch: pytest.Mon
             process.kill()
 
         with pytest.raises(RatersError, match=f"the scheduler at {address} is gone"):
-            list(on_cluster(abs, [1, 2], address, failed, tell))
+            list(on_cluster(abs, [1, 2], address, describe_failure, tell))
     assert told == [f"no worker at {address}: waiting for one (dask worker {address})"]
 
 
@@ -128,12 +128,12 @@ def test_a_case_that_kills_its_workers_does_not_stop_the_others() -> None:
             n_workers=1, threads_per_worker=1, processes=True, dashboard_address="127.0.0.1:0"
         ) as local,
     ):
-        found = sorted(on_cluster(work, range(4), local.scheduler_address, failed))
+        found = sorted(on_cluster(work, range(4), local.scheduler_address, describe_failure))
         # Dask fails if it is closed while it starts a worker in the place of one that died.
         with distributed.Client(local) as client:
             client.wait_for_workers(1, timeout=PATIENCE)
     assert [one[0] for one in found] == list("0123")
-    assert [one for one in found if len(one) > 1] == [failed(2, RatersError(DIED))]
+    assert [one for one in found if len(one) > 1] == [describe_failure(2, RatersError(DIED))]
 
 
 DIED = "the workers that tried it died, one after the other: it may need more memory than they have"

@@ -21,7 +21,7 @@ GRID = np.array([[2.0, 0, 0, 10], [0, 0.5, 0, -20], [0, 0, 1, 5], [0, 0, 0, 1]])
 SHAPE = (4, 5, 6)
 
 
-def changed(**parts: Any) -> Geometry:
+def change_grid(**parts: Any) -> Geometry:
     """Return the grid with other spacings (by a factor), rotated, or moved."""
     affine = GRID.copy()
     turn = np.radians(parts.get("degrees", 0))
@@ -38,16 +38,16 @@ def changed(**parts: Any) -> Geometry:
     [
         (Geometry((4, 5, 7), GRID), "shape"),
         (Geometry((4, 5), None), "shape"),
-        (changed(factor=[1.01, 1, 1]), "spacing"),
-        (changed(factor=[1, 1.0005, 1]), None),
-        (changed(degrees=1), "direction"),
-        (changed(degrees=0.03), None),
-        (changed(factor=[-1, 1, 1]), "direction"),
-        (changed(move=[0, 0, 0.03]), "origin"),
-        (changed(move=[0.5, 0, 0]), "origin"),
-        (changed(move=[0.02, -0.02, 0.02]), None),
+        (change_grid(factor=[1.01, 1, 1]), "spacing"),
+        (change_grid(factor=[1, 1.0005, 1]), None),
+        (change_grid(degrees=1), "direction"),
+        (change_grid(degrees=0.03), None),
+        (change_grid(factor=[-1, 1, 1]), "direction"),
+        (change_grid(move=[0, 0, 0.03]), "origin"),
+        (change_grid(move=[0.5, 0, 0]), "origin"),
+        (change_grid(move=[0.02, -0.02, 0.02]), None),
         (Geometry(SHAPE, None), None),
-        (changed(), None),
+        (change_grid(), None),
     ],
 )
 def test_what_counts_as_different(other: Geometry, what: str | None) -> None:

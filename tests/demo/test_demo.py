@@ -24,7 +24,7 @@ from raters.demo.draw import draw_story
 from raters.demo.story import Story, rater_rows, results, steps
 from raters.io.rows import Row
 from raters.metrics import mean_dice
-from tests.support.command_line import Outcome, fingerprint, run_alone, run_in_process
+from tests.support.command_line import Outcome, Run, fingerprint, run_alone
 from tests.support.datasets import mnist
 
 pytestmark = pytest.mark.usefixtures("small_figures")
@@ -32,11 +32,11 @@ SMALL = ("--epochs", "1", "--width", "2", "--depth", "2")
 TINY = replace(LESIONS, train=20, test=4, shape=(32, 32), training=SMALL)
 
 
-def masks_in(folder: Path) -> dict[str, int]:
+def count_masks(folder: Path) -> dict[str, int]:
     return {path.name: len(list(path.rglob("*.png"))) for path in folder.iterdir()}
 
 
-def dice(a: Path, b: Path) -> float:
+def dice_of_files(a: Path, b: Path) -> float:
     first, second = (np.asarray(Image.open(path)) > 0 for path in (a, b))
     return float(2 * (first & second).sum() / (first.sum() + second.sum()))
 
@@ -63,13 +63,13 @@ def test_draw_gives_the_small_study_twice_the_same(tmp_path: Path) -> None:
         "truth",
         "study",
     }
-    assert masks_in(tmp_path / "one/masks") == {"careful": 24, "generous": 24, "hasty": 18}
+    assert count_masks(tmp_path / "one/masks") == {"careful": 24, "generous": 24, "hasty": 18}
     draw_study(tmp_path / "two")
     for part in ("images", "masks", "truth"):
         one, two = (fingerprint(tmp_path / name / part) for name in ("one", "two"))
         assert list(one.values()) == list(two.values())
     draw_study(tmp_path / "two")  # where it is already
-    assert masks_in(tmp_path / "two/masks") == masks_in(tmp_path / "one/masks")
+    assert count_masks(tmp_path / "two/masks") == count_masks(tmp_path / "one/masks")
 
 
 @pytest.mark.slow
@@ -79,8 +79,8 @@ def test_training_images_have_one_label_test_images_all(tmp_path: Path) -> None:
     masks = tmp_path / "a/masks"
     by_image = [p.name for p in masks.glob("*/train/*.png")]
     assert len(by_image) == len(set(by_image)) == 10
-    assert all(len(list((masks / r / "train").iterdir())) == 2 for r in masks_in(masks))
-    assert all(len(list((masks / r / "test").iterdir())) == 3 for r in masks_in(masks))
+    assert all(len(list((masks / r / "train").iterdir())) == 2 for r in count_masks(masks))
+    assert all(len(list((masks / r / "test").iterdir())) == 3 for r in count_masks(masks))
     before = fingerprint(tmp_path / "a")
     assert draw_story(story, tmp_path / "a") == 0
     assert fingerprint(tmp_path / "a") == before
@@ -127,7 +127,7 @@ def test_every_command_has_known_options(story: Story) -> None:
 
 
 @pytest.fixture(scope="module")
-def told(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+def demo_run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     """Run a tiny version of the demo, into a folder with blanks in its name."""
     import contextlib
     import io
@@ -151,8 +151,8 @@ def commands(said: str) -> list[list[str]]:
 
 
 @pytest.mark.slow
-def test_the_demo_names_what_it_ran(told: tuple[Path, str]) -> None:
-    folder, said = told
+def test_the_demo_names_what_it_ran(demo_run: tuple[Path, str]) -> None:
+    folder, said = demo_run
     lines = commands(said)
     assert lines[0] == ["cd", "a demo"]
     assert [tuple(words[1:]) for words in lines[1:]] == [s.arguments for s in steps(TINY)]
@@ -162,17 +162,18 @@ def test_the_demo_names_what_it_ran(told: tuple[Path, str]) -> None:
 
 @pytest.mark.slow
 def test_the_table_has_the_numbers_of_evaluate(
-    told: tuple[Path, str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    demo_run: tuple[Path, str], run_raters: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    folder, said = told
+    folder, said = demo_run
     rows = results(folder)
     fused = [
-        dice(p, folder / f"truth/test/{p.name}") for p in (folder / "fused/vote").rglob("*.png")
+        dice_of_files(p, folder / f"truth/test/{p.name}")
+        for p in (folder / "fused/vote").rglob("*.png")
     ]
     assert rows[0]["Dice"] == pytest.approx(np.mean(fused), abs=1e-9)
     monkeypatch.chdir(folder)
     scored = [words[1:] for words in commands(said) if words[1] == "evaluate"]
-    found = [alone(words, capsys, monkeypatch) for words in scored]
+    found = [dice_by_command(words, run_raters) for words in scored]
     assert [row["Dice"] for row in rows] == [*found[0], *found[1], *found[2], *found[3]]
     for row in rows:
         assert f"{row['Dice']:.3f}" in said
@@ -189,8 +190,8 @@ def test_the_table_has_the_numbers_of_evaluate(
 
 
 @pytest.mark.slow
-def test_each_rater_is_compared_with_what_is_expected_of_them(told: tuple[Path, str]) -> None:
-    folder, said = told
+def test_each_rater_is_compared_with_what_is_expected_of_them(demo_run: tuple[Path, str]) -> None:
+    folder, said = demo_run
     model = raters.load(folder / "runs/pixel-cm")
     cases = list(raters.read(folder / "study").select(split="test").iter_cases())
     rows = rater_rows(folder)
@@ -209,11 +210,9 @@ def test_each_rater_is_compared_with_what_is_expected_of_them(told: tuple[Path, 
     assert "What pixel-cm knows of each rater" in said
 
 
-def alone(
-    words: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> list[float]:
+def dice_by_command(words: list[str], run_raters: Run) -> list[float]:
     """Run a command of the demo as a user would; give Dice, of runs in the order of the table."""
-    said = run_in_process(capsys, monkeypatch, *words[:-2], "--json")
+    said = run_raters(*words[:-2], "--json")
     assert said.code == 0
     answer = json.loads(said.out)
     if "rows" not in answer:
@@ -224,14 +223,14 @@ def alone(
 
 @pytest.mark.slow
 def test_called_again_it_does_nothing_twice(
-    told: tuple[Path, str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    demo_run: tuple[Path, str], run_raters: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    folder, _ = told
+    folder, _ = demo_run
     weights = fingerprint(*sorted(folder.glob("runs/*/weights.safetensors")))
     table = results(folder)
     monkeypatch.chdir(folder.parent)
     monkeypatch.setattr("raters.demo.story.LESIONS", TINY)
-    said = run_in_process(capsys, monkeypatch, "demo", "-o", "a demo")
+    said = run_raters("demo", "-o", "a demo")
     assert said.code == 0
     assert "24 images of lesions in a demo: all there already" in said.out
     assert said.out.count("0 cases fused, 4 were there already") == 3
@@ -243,12 +242,12 @@ def test_called_again_it_does_nothing_twice(
 
 @pytest.mark.slow
 def test_the_quick_one_tells_the_same_story(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, run_raters: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     small = replace(QUICK, train=10, test=3, shape=(32, 32), training=SMALL)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("raters.demo.story.QUICK", small)
-    said = run_in_process(capsys, monkeypatch, "demo", "--quick")
+    said = run_raters("demo", "--quick")
     assert said.code == 0, said.err
     verbs = [words[1] for words in commands(said.out)[1:]]
     left_out = {"spatial-staple"}
@@ -261,11 +260,9 @@ def test_the_quick_one_tells_the_same_story(
     assert "Trained on the truth it is" in said.out
 
 
-def test_the_quick_one_is_smaller_and_says_so(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_quick_one_is_smaller_and_says_so(run_raters: Run) -> None:
     assert QUICK.train * QUICK.shape[0] ** 2 < LESIONS.train * LESIONS.shape[0] ** 2 / 4
-    said = run_in_process(capsys, monkeypatch, "demo", "--help")
+    said = run_raters("demo", "--help")
     told_of = " ".join(said.out.replace("│", " ").split())
     assert "fewer and smaller images, shorter trainings, no spatial-staple" in told_of
 
@@ -275,7 +272,7 @@ def test_the_quick_one_is_smaller_and_says_so(
 
 @pytest.mark.slow
 def test_ctrl_c_ends_with_130_and_goes_on(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, run_raters: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def stopped(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
@@ -283,7 +280,7 @@ def test_ctrl_c_ends_with_130_and_goes_on(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("raters.demo.story.LESIONS", replace(TINY, train=5, test=2))
     monkeypatch.setattr("raters.consensus.consensus.fuse", stopped)
-    said = run_in_process(capsys, monkeypatch, "demo")
+    said = run_raters("demo")
     assert said.code == 130
     assert "resumes from here when it is called again" in said.err
     assert "raters train" not in said.out
@@ -291,43 +288,41 @@ def test_ctrl_c_ends_with_130_and_goes_on(
     assert Path.cwd() == tmp_path
 
 
-def test_other_files_are_refused_and_left(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_other_files_are_refused_and_left(tmp_path: Path, run_raters: Run) -> None:
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine/a.txt").write_text("mine")
     before = fingerprint(tmp_path)
-    said = run_in_process(capsys, monkeypatch, "demo", "-o", tmp_path / "mine")
+    said = run_raters("demo", "-o", tmp_path / "mine")
     assert said.code == 2
     assert "found other files (a.txt), expected a new folder" in said.err
-    said = run_in_process(capsys, monkeypatch, "demo", "-o", tmp_path / "mine/a.txt")
+    said = run_raters("demo", "-o", tmp_path / "mine/a.txt")
     assert said.code == 2
     assert fingerprint(tmp_path) == before
 
 
 def test_options_that_do_not_go_together(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, run_raters: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     for words in (["mnist/"], ["--draw", "--digits"], ["--quick", "--digits"]):
-        said = run_in_process(capsys, monkeypatch, "demo", *words)
+        said = run_raters("demo", *words)
         assert said.code == 2
         assert "expected" in said.err
-    said = run_in_process(capsys, monkeypatch, "demo", "--digits", "nowhere")
+    said = run_raters("demo", "--digits", "nowhere")
     assert said.code == 2
     assert "nowhere" in said.err
     assert list(tmp_path.iterdir()) == []
 
 
 def test_without_a_network_it_says_how_to_give_digits(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, run_raters: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def offline(*_: object, **__: object) -> None:
         raise URLError("no network")
 
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("urllib.request.urlopen", offline)
-    said = run_in_process(capsys, monkeypatch, "demo", "--digits")
+    said = run_raters("demo", "--digits")
     assert said.code == 2
     assert "no network" in said.err
     assert "raters demo --digits MNIST_FOLDER" in said.err

@@ -39,13 +39,13 @@ def name_of(page: Path) -> str:
     return page.relative_to(ROOT).as_posix()
 
 
-def blocks(page: Path) -> list[tuple[str, str, str]]:
+def code_blocks(page: Path) -> list[tuple[str, str, str]]:
     """Return language, file name (of code that is a file of its own) and text of what runs."""
     found = FENCE.findall(page.read_text(encoding="utf-8"))
     return [block for block in found if block[0] != "text"]
 
 
-RUNNING = [page for page in PAGES if blocks(page)]
+RUNNING = [page for page in PAGES if code_blocks(page)]
 
 
 @pytest.fixture
@@ -64,7 +64,7 @@ def registries(tmp_path: Path) -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
-def drawn(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def demo_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Draw the demo's study once for all pages, with a quarter of its pixels: they need files."""
     folder = tmp_path_factory.mktemp("drawn")
 
@@ -95,13 +95,13 @@ def run_command(line: str, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("registries", "small_figures")
 @pytest.mark.parametrize("page", RUNNING, ids=name_of)
 def test_blocks_run(
-    page: Path, tmp_path: Path, drawn: Path, monkeypatch: pytest.MonkeyPatch
+    page: Path, tmp_path: Path, demo_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("raters.simulation.calibrate._DRAWS", 100)  # of 1000: only time
     monkeypatch.syspath_prepend(tmp_path)  # as Python does with the folder of a script
     names: dict[str, object] = {}  # a page's blocks follow one another
-    for language, file, text in blocks(page):
+    for language, file, text in code_blocks(page):
         assert language in ("bash", "python"), f"{page.name} has a block of {language!r}"
         if file:
             Path(file).write_text(text, encoding="utf-8")
@@ -110,7 +110,7 @@ def test_blocks_run(
         else:
             for line in text.strip().splitlines():
                 if line == DEMO:
-                    shutil.copytree(drawn, tmp_path, dirs_exist_ok=True)
+                    shutil.copytree(demo_folder, tmp_path, dirs_exist_ok=True)
                 else:
                     run_command(line, monkeypatch)
 
@@ -122,7 +122,7 @@ def test_pages_are_found() -> None:
     for page in RUNNING:
         fences = len(re.findall(r"^```", page.read_text(encoding="utf-8"), re.MULTILINE))
         text_blocks = len(re.findall(r"^```text$", page.read_text(encoding="utf-8"), re.MULTILINE))
-        assert fences == 2 * (len(blocks(page)) + text_blocks), page.name
+        assert fences == 2 * (len(code_blocks(page)) + text_blocks), page.name
 
 
 def test_relative_links_lead_somewhere() -> None:

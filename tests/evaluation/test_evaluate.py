@@ -14,14 +14,14 @@ from raters.core.errors import RatersError
 from raters.metrics.bootstrap import interval
 from raters.metrics.surface import hd95
 from raters.study.study import Study
-from tests.support.command_line import run_in_process
+from tests.support.command_line import Run
 from tests.support.makers import save
 
 AFFINE = np.diag([1.0, 2.0, 3.0, 1.0])
 
 
 @pytest.fixture
-def study() -> Study:
+def volume_study() -> Study:
     random = np.random.default_rng(0)
     labels = random.integers(0, 3, (4, 2, 5, 6, 4))
     labels[0, 1] = -1
@@ -46,13 +46,17 @@ def write_predictions(study: Study, folder: Path) -> dict[str, np.ndarray]:
     return predicted
 
 
-def test_scores_by_case_equal_scikit_learn_and_our_surfaces(study: Study, tmp_path: Path) -> None:
-    predicted = write_predictions(study, tmp_path)
-    result = raters.evaluate(tmp_path, study)
+def test_scores_by_case_equal_scikit_learn_and_our_surfaces(
+    volume_study: Study, tmp_path: Path
+) -> None:
+    predicted = write_predictions(volume_study, tmp_path)
+    result = raters.evaluate(tmp_path, volume_study)
     rows = {(r["case"], r["against"], r["class"]): r for r in result.cases}
     compared = 0
-    for case in study:
-        named = dict(zip(study.raters, case.labels, strict=True)) | {"reference": case.reference}
+    for case in volume_study:
+        named = dict(zip(volume_study.raters, case.labels, strict=True)) | {
+            "reference": case.reference
+        }
         for against, labels in named.items():
             if labels is None or (labels < 0).all():
                 assert (case.id, against, "core") not in rows
@@ -97,40 +101,40 @@ def test_summary_is_the_mean_with_an_interval_over_groups(tmp_path: Path) -> Non
     assert "hd95" not in found
 
 
-def test_a_pattern_names_predictions_too(study: Study, tmp_path: Path) -> None:
-    write_predictions(study, tmp_path / "all")
-    part = study.select(cases=["a", "b", "d"])
+def test_a_pattern_names_predictions_too(volume_study: Study, tmp_path: Path) -> None:
+    write_predictions(volume_study, tmp_path / "all")
+    part = volume_study.select(cases=["a", "b", "d"])
     result = raters.evaluate(f"{tmp_path}/all/{{case}}.nii.gz", part, surfaces=False)
     assert {row["case"] for row in result.cases} == {"a", "b", "d"}
     notes = raters.evaluate(tmp_path / "all", part, surfaces=False).notes
     assert "belong to no case" in notes[0] and "p/c" in notes[0]
 
 
-def test_missing_and_strange_predictions_are_noted(study: Study, tmp_path: Path) -> None:
-    write_predictions(study, tmp_path)
+def test_missing_and_strange_predictions_are_noted(volume_study: Study, tmp_path: Path) -> None:
+    write_predictions(volume_study, tmp_path)
     (tmp_path / "d.nii.gz").rename(tmp_path / "e.nii.gz")
-    notes = raters.evaluate(tmp_path, study, surfaces=False).notes
+    notes = raters.evaluate(tmp_path, volume_study, surfaces=False).notes
     assert notes[0] == "1 cases without a prediction (left out): d"
     assert "belong to no case" in notes[1] and "e.nii.gz" in notes[1]
 
 
-def test_a_bad_prediction_does_not_hide_the_others(study: Study, tmp_path: Path) -> None:
-    write_predictions(study, tmp_path)
+def test_a_bad_prediction_does_not_hide_the_others(volume_study: Study, tmp_path: Path) -> None:
+    write_predictions(volume_study, tmp_path)
     save(tmp_path / "a.nii.gz", np.zeros((5, 6, 4), np.uint8), np.diag([1.0, 2.0, 9.0, 1.0]))
     save(tmp_path / "b.nii.gz", np.full((5, 6, 4), 7, np.uint8), AFFINE)
-    result = raters.evaluate(tmp_path, study, surfaces=False)
+    result = raters.evaluate(tmp_path, volume_study, surfaces=False)
     assert {row["case"] for row in result.cases} == {"p/c", "d"}
     grid, value = map(str, result.failures)
     assert "a.nii.gz" in grid and "(1, 2, 9)" in grid and "(1, 2, 3)" in grid
     assert "b.nii.gz" in value and "found value 7, expected one of 0, 2, 4" in value
 
 
-def test_no_prediction_at_all_says_what_is_there(study: Study, tmp_path: Path) -> None:
+def test_no_prediction_at_all_says_what_is_there(volume_study: Study, tmp_path: Path) -> None:
     (tmp_path / "other.txt").write_text("")
     with pytest.raises(RatersError, match=r"such as 'a'; there is 'other.txt'"):
-        raters.evaluate(tmp_path, study)
+        raters.evaluate(tmp_path, volume_study)
     with pytest.raises(RatersError, match="no such folder"):
-        raters.evaluate(tmp_path / "none", study)
+        raters.evaluate(tmp_path / "none", volume_study)
 
 
 def test_nothing_to_compare_with_is_refused(tmp_path: Path) -> None:
@@ -166,47 +170,39 @@ def test_predicted_classes_of_a_table(tmp_path: Path) -> None:
         raters.evaluate(tmp_path / "guess.csv", study)
 
 
-def test_command_prints_a_table_and_writes_files(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_command_prints_a_table_and_writes_files(tmp_path: Path, run_raters: Run) -> None:
     mask = np.zeros((6, 6), np.uint8)
     mask[2:4] = 1
     for rater in ("ann", "bob"):
         for case in ("a", "b"):
             save(tmp_path / f"masks/{rater}/{case}.png", mask)
     pattern = tmp_path / "masks/{rater}/{case}.png"
-    run = run_in_process(
-        capsys, monkeypatch, "evaluate", tmp_path / "masks/ann", pattern, "-o", tmp_path / "out"
-    )
+    run = run_raters("evaluate", tmp_path / "masks/ann", pattern, "-o", tmp_path / "out")
     assert run.code == 0 and "ann" in run.out and "1.000" in run.out
     written = json.loads((tmp_path / "out/evaluation.json").read_text())
     assert {row["against"] for row in written["summary"]} == {"ann", "bob"}
     assert (tmp_path / "out/cases.csv").read_text().count("\n") == 5
     save(tmp_path / "other/a.png", np.zeros((5, 6), np.uint8))
     save(tmp_path / "other/b.png", mask)
-    run = run_in_process(capsys, monkeypatch, "evaluate", tmp_path / "other", pattern)
+    run = run_raters("evaluate", tmp_path / "other", pattern)
     assert run.code == 2 and "a.png: found shape 5 x 6, expected 6 x 6" in run.err
 
 
-def test_agree_command_prints_and_writes(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_agree_command_prints_and_writes(tmp_path: Path, run_raters: Run) -> None:
     random = np.random.default_rng(0)
     for rater in ("ann", "bob", "cy"):
         for case in ("a", "b"):
             save(tmp_path / f"masks/{rater}/{case}.png", random.integers(0, 3, (6, 6), np.uint8))
     pattern = tmp_path / "masks/{rater}/{case}.png"
-    run = run_in_process(
-        capsys, monkeypatch, "agree", pattern, "-o", tmp_path / "out", "--maps", tmp_path / "maps"
-    )
+    run = run_raters("agree", pattern, "-o", tmp_path / "out", "--maps", tmp_path / "maps")
     assert run.code == 0
     assert all(len(line) <= 80 for line in run.out.splitlines() if "written" not in line)
     names = {path.name for path in (tmp_path / "out").iterdir()}
     assert names == {"overall.csv", "pairs.csv", "raters.csv", "cases.csv", "agreement.json"}
     assert sorted(path.name for path in (tmp_path / "maps").glob("*.png")) == ["a.png", "b.png"]
-    run = run_in_process(capsys, monkeypatch, "agree", pattern, "--json")
+    run = run_raters("agree", pattern, "--json")
     assert len(json.loads(run.out)["pairs"]) == 3 * 3
-    run = run_in_process(capsys, monkeypatch, "agree", pattern, "--raters", "ann")
+    run = run_raters("agree", pattern, "--raters", "ann")
     assert run.code == 2 and "only the rater 'ann'" in run.err
 
 
@@ -234,12 +230,14 @@ def test_coding_that_fits_neither_values_nor_numbers(tmp_path: Path) -> None:
         raters.evaluate(predictions, study)
 
 
-def test_class_numbers_that_could_be_values_are_refused(study: Study, tmp_path: Path) -> None:
+def test_class_numbers_that_could_be_values_are_refused(
+    volume_study: Study, tmp_path: Path
+) -> None:
     # In a study with the values 0, 2 and 4, a 2 may be the class of that value or the third one.
-    for case in study.cases:
+    for case in volume_study.cases:
         save(tmp_path / f"{case}.nii.gz", np.full((5, 6, 4), 1, np.uint8), AFFINE)
     with pytest.raises(RatersError, match="found value 1"):
-        raters.evaluate(tmp_path, study)
+        raters.evaluate(tmp_path, volume_study)
 
 
 def test_undecided_pixels_of_a_fusion_are_no_foreground(tmp_path: Path) -> None:

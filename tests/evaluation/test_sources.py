@@ -27,9 +27,10 @@ from raters.learning.training.config import ClassEntry
 from raters.metrics.chosen_cut import Cuts
 from raters.study.case import Case
 from raters.study.study import Study
-from tests.support.command_line import run_in_process
+from tests.support.command_line import Run
 from tests.support.makers import save
 from tests.support.models import make_model
+from tests.support.scores import only_row
 
 Array = NDArray[Any]
 VALUES = (0, 1, 2, 4)
@@ -57,13 +58,8 @@ def study() -> Study:
     )
 
 
-def drawn(seed: int, *shape: int) -> Array:
+def draw_classes(seed: int, *shape: int) -> Array:
     return np.random.default_rng(seed).integers(0, 4, shape)
-
-
-def row_of(rows: list[dict[str, Any]], **wanted: str) -> dict[str, Any]:
-    (found,) = [row for row in rows if all(row[k] == v for k, v in wanted.items())]
-    return found
 
 
 # Sources
@@ -115,14 +111,14 @@ def test_cuts_of_probabilities_in_arrays(study: Study) -> None:
     maps = np.moveaxis(np.random.default_rng(1).dirichlet(np.ones(4), (5, 8, 8)), -1, 1)
     cut = metrics.cut_labels(maps[0].astype(np.float32), [0.2, 0.3, 0.4])
     found = raters.evaluate(maps, study, cut=[0.2, 0.3, 0.4], surfaces=False)
-    row = row_of(found.cases, **{"case": "a", "against": "ann", "class": "core"})
+    row = only_row(found.cases, **{"case": "a", "against": "ann", "class": "core"})
     assert row["dice"] == metrics.dice(study["a"].labels[0], cut, 4)[0]
     with pytest.raises(RatersError, match=r"found the cut .area. for predictions that are no run"):
         raters.evaluate(maps, study, cut="area")
 
 
 def test_cases_without_a_prediction_and_unknown_ones_are_noted(study: Study) -> None:
-    given = {"a": drawn(1, 8, 8), "b": drawn(2, 8, 8), "zoe": drawn(3, 8, 8)}
+    given = {"a": draw_classes(1, 8, 8), "b": draw_classes(2, 8, 8), "zoe": draw_classes(3, 8, 8)}
     found = raters.evaluate(given, study, surfaces=False)
     assert {row["case"] for row in found.cases} == {"a", "b"}
     assert found.notes[:2] == [
@@ -167,10 +163,10 @@ def test_classes_in_arrays_are_scored_as_those_of_a_table(tmp_path: Path) -> Non
         found = raters.evaluate(given, table)
         assert (found.summary, found.cases) == (by_table.summary, by_table.cases)
     soft = raters.evaluate(probabilities, table)
-    row = row_of(soft.summary, **{"against": "reference", "class": "all"})
+    row = only_row(soft.summary, **{"against": "reference", "class": "all"})
     assert row["accuracy"] == by_table.summary[0]["accuracy"] == accuracy_score(truth, guess)
     assert row["log_loss"] == pytest.approx(log_loss(truth, probabilities), rel=1e-5)
-    assert row_of(soft.calibration, of="truth")["labels"] == 40
+    assert only_row(soft.calibration, of="truth")["labels"] == 40
     with pytest.raises(RatersError, match="unions of classes for class labels"):
         raters.evaluate(guess, table, unions={"a": [1, 2]})
 
@@ -179,7 +175,7 @@ def test_classes_in_arrays_are_scored_as_those_of_a_table(tmp_path: Path) -> Non
 
 
 def test_unions_equal_sets_of_pixels(study: Study) -> None:
-    predicted = drawn(5, 5, 8, 8)
+    predicted = draw_classes(5, 5, 8, 8)
     found = raters.evaluate(predicted, study, unions=UNIONS)
     compared = 0
     for case, guess in zip(study, predicted, strict=True):
@@ -190,7 +186,7 @@ def test_unions_equal_sets_of_pixels(study: Study) -> None:
             seen = {p for p in np.ndindex(8, 8) if mask[p] >= 0}
             a = {p for p in seen if mask[p] in members}
             b = {p for p in seen if guess[p] in members}
-            row = row_of(found.cases, **{"case": case.id, "against": against, "class": name})
+            row = only_row(found.cases, **{"case": case.id, "against": against, "class": name})
             assert row["dice"] == (2 * len(a & b) / (len(a) + len(b)) if a or b else 1)
             assert row["iou"] == (len(a & b) / len(a | b) if a or b else 1)
             assert row["volume_difference"] == len(b) - len(a)
@@ -213,9 +209,9 @@ def test_unions_at_cuts_of_a_model(study: Study, model: raters.Model) -> None:
     own = raters.Model(model.method, model.config, cuts=Cuts(low, low, low, 5, "held-out"))
     found = raters.evaluate(own, study, unions=UNIONS, cut="best", surfaces=False)
     for name in UNIONS:
-        at_best = row_of(found.cuts, **{"class": name})
+        at_best = only_row(found.cuts, **{"class": name})
         assert at_best["cut_best"] is None
-        summary = row_of(found.summary, **{"against": "reference", "class": name})
+        summary = only_row(found.summary, **{"against": "reference", "class": name})
         assert at_best["dice_best"] == pytest.approx(summary["dice"])
 
 
@@ -239,21 +235,19 @@ def test_wrong_unions_are_refused(study: Study, unions: Any, message: str) -> No
         unions_of(unions, study)
 
 
-def test_command_scores_unions(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_command_scores_unions(tmp_path: Path, run_raters: Run) -> None:
     for k, rater in enumerate(("ann", "bob")):
-        save(tmp_path / f"masks/{rater}/a.png", drawn(k, 8, 8).astype(np.uint8))
+        save(tmp_path / f"masks/{rater}/a.png", draw_classes(k, 8, 8).astype(np.uint8))
     told = ["evaluate", tmp_path / "masks/ann", tmp_path / "masks/{rater}/{case}.png"]
-    done = run_in_process(capsys, monkeypatch, *told, "--union", "both=1+2", "--union", "x=3+1")
+    done = run_raters(*told, "--union", "both=1+2", "--union", "x=3+1")
     assert done.code == 0
     assert "both" in done.out and "scores by class" in done.out
-    done = run_in_process(capsys, monkeypatch, *told, "--union", "both=1+2", "--json")
+    done = run_raters(*told, "--union", "both=1+2", "--json")
     found = json.loads(done.out)
-    a, b = (np.isin(drawn(k, 8, 8), (1, 2)) for k in range(2))
-    row = row_of(found["summary"], **{"against": "bob", "class": "both"})
+    a, b = (np.isin(draw_classes(k, 8, 8), (1, 2)) for k in range(2))
+    row = only_row(found["summary"], **{"against": "bob", "class": "both"})
     assert row["dice"] == 2 * (a & b).sum() / (a.sum() + b.sum())
-    done = run_in_process(capsys, monkeypatch, *told, "--union", "both=1+rim")
+    done = run_raters(*told, "--union", "both=1+rim")
     assert done.code == 2
     assert "error: found 'rim' in the union 'both', expected one of" in done.err
 
@@ -266,7 +260,7 @@ def soft_maps(seed: int, number: int) -> Array:
     return np.moveaxis(found, -1, 1).astype(np.float32)
 
 
-def sampled(study: Study, number: int = 4) -> dict[str, Prediction]:
+def make_up_samples(study: Study, number: int = 4) -> dict[str, Prediction]:
     """Make up a truth and samples of each case; those of 'c' are empty, as its raters' masks."""
     found = {}
     for k, case in enumerate(study.cases):
@@ -279,7 +273,7 @@ def sampled(study: Study, number: int = 4) -> dict[str, Prediction]:
     return found
 
 
-def overlap(a: set[Any], b: set[Any], score: str) -> float:
+def overlap_by_sets(a: set[Any], b: set[Any], score: str) -> float:
     if not a and not b:
         return 1.0
     return len(a & b) / len(a | b) if score == "iou" else 2 * len(a & b) / (len(a) + len(b))
@@ -293,7 +287,7 @@ def slow(case: Case, said: Prediction, regions: list[tuple[int, ...]]) -> dict[s
     def similar(x: Array, y: Array, score: str) -> float:
         seen = [p for p in np.ndindex(8, 8) if x[p] >= 0 and y[p] >= 0]
         each = [
-            overlap({p for p in seen if x[p] in r}, {p for p in seen if y[p] in r}, score)
+            overlap_by_sets({p for p in seen if x[p] in r}, {p for p in seen if y[p] in r}, score)
             for r in regions
         ]
         return sum(each) / len(each)
@@ -324,7 +318,7 @@ def slow(case: Case, said: Prediction, regions: list[tuple[int, ...]]) -> dict[s
                     a.add(p)
                 if sum(float(said.truth[(c, *p)]) for c in region) > t:
                     b.add(p)
-            soft.append(overlap(a, b, "dice"))
+            soft.append(overlap_by_sets(a, b, "dice"))
     found = {"ged": ged, "matched_dice": best, "best_dice": float(dice.max(1).mean())}
     return {**found, "soft_dice": float(np.mean(soft))}
 
@@ -342,14 +336,14 @@ def in_bands(study: Study, said: dict[str, Prediction], rows: int) -> Iterator[A
 
 
 def test_samples_equal_slow_loops(study: Study) -> None:
-    said = sampled(study)
+    said = make_up_samples(study)
     found = raters.evaluate(said, study, unions=UNIONS, surfaces=False)
     regions: dict[str, list[tuple[int, ...]]] = {"core": [(1,)], "edema": [(2,)]}
     regions |= {"enhancing": [(3,)], "all": [(1,), (2,), (3,)]}
     regions |= {name: [members] for name, members in MEMBERS.items()}
     by_class: dict[str, list[dict[str, float]]] = {}
     for case, (name, members) in itertools.product(study, regions.items()):
-        row = row_of(found.variability_cases, **{"case": case.id, "class": name})
+        row = only_row(found.variability_cases, **{"case": case.id, "class": name})
         expected = slow(case, said[case.id], members)
         by_class.setdefault(name, []).append(expected)
         assert (row["raters"], row["samples"]) == (2 if case.id == "a" else 3, 4)
@@ -360,19 +354,21 @@ def test_samples_equal_slow_loops(study: Study) -> None:
         if case.id == "c":  # all masks are empty: the samples are the raters
             assert (row["ged"], row["matched_dice"], row["best_dice"]) == (0, 1, 1)
     for name, expected_rows in by_class.items():
-        row = row_of(found.variability, **{"class": name})
+        row = only_row(found.variability, **{"class": name})
         assert (row["cases"], row["samples"]) == (5, 4)
         for score in ("ged", "best_dice", "soft_dice"):
             mean = np.mean([one[score] for one in expected_rows])
             assert row[score] == pytest.approx(mean, abs=1e-9)
-    assert found.main["ged"] == pytest.approx(row_of(found.variability, **{"class": "all"})["ged"])
+    assert found.main["ged"] == pytest.approx(
+        only_row(found.variability, **{"class": "all"})["ged"]
+    )
     (note,) = [note for note in found.notes if note.startswith("ged is")]
     assert "V form, with 4 samples per case" in note and "not squared" in note
 
 
 @pytest.mark.parametrize("rows", [3, 8])
 def test_samples_in_bands_of_rows(study: Study, rows: int) -> None:
-    said = sampled(study)
+    said = make_up_samples(study)
     whole = raters.evaluate(said, study, unions=UNIONS, surfaces=False)
     scoring = Scoring(study, surfaces=False, unions=MEMBERS)
     found = score_cases(in_bands(study, said, rows), scoring)
@@ -381,7 +377,7 @@ def test_samples_in_bands_of_rows(study: Study, rows: int) -> None:
 
 
 def test_samples_in_a_folder(study: Study, tmp_path: Path) -> None:
-    said = sampled(study)
+    said = make_up_samples(study)
     values = np.array(VALUES, np.uint8)
     for case, found in said.items():
         save(tmp_path / f"{case}.png", values[found.labels])
@@ -428,14 +424,14 @@ def test_more_alike_is_a_smaller_energy(study: Study) -> None:
         same[case.id] = Prediction({"truth": maps.mean(0), **named})
     part = study.select(cases=["d", "e"])
     good = raters.evaluate(same, part)
-    bad = raters.evaluate(sampled(part, 3), part)
+    bad = raters.evaluate(make_up_samples(part, 3), part)
     assert good.main["ged"] == pytest.approx(0, abs=1e-12)
     assert good.main["matched_dice"] == good.main["soft_dice"] == 1
     assert bad.main["ged"] > 0.2
 
 
 def test_results_are_written(study: Study, tmp_path: Path) -> None:
-    found: Evaluation = raters.evaluate(sampled(study), study, surfaces=False)
+    found: Evaluation = raters.evaluate(make_up_samples(study), study, surfaces=False)
     found.write(tmp_path)
     names = {path.name for path in tmp_path.iterdir()}
     assert {"summary.csv", "cases.csv", "variability.csv", "variability_cases.csv"} <= names
@@ -446,7 +442,7 @@ def test_results_are_written(study: Study, tmp_path: Path) -> None:
 
 
 def test_what_evaluate_takes(study: Study, tmp_path: Path) -> None:
-    said = sampled(study)
+    said = make_up_samples(study)
     table = tmp_path / "labels.csv"
     words = raters.evaluate(said, study, surfaces=False, cut=[0.4, 0.4, 0.3])
     array = raters.evaluate(said, study, surfaces=False, cut=np.array([0.4, 0.4, 0.3]))

@@ -24,6 +24,7 @@ from raters.simulation.classes import draw_labels, hammer_spammer, pairwise_flip
 from raters.study.triplets import Triplets
 from tests.support import peer_crowdkit
 from tests.support.peer_crowdkit import Answer, Job
+from tests.support.tables import make_triplets
 
 Array = NDArray[Any]
 Method = Callable[..., Fusion]
@@ -47,17 +48,7 @@ ERROR_RATES = """
 """
 
 
-def table(task: Any, rater: Any, label: Any, sizes: tuple[int, int, int] | None = None) -> Triplets:
-    """Make triplets; sizes are the numbers of tasks, raters and classes."""
-    columns = (np.asarray(c, int) for c in (task, rater, label))
-    task, rater, label = columns
-    tasks, raters, classes = sizes or (task.max() + 1, rater.max() + 1, label.max() + 1)
-    names = np.array([str(k) for k in range(tasks)], object)
-    workers = tuple(str(k) for k in range(raters))
-    return Triplets(task, rater, label, names, workers, tuple(range(classes)))
-
-
-def random_table(seed: int, tasks: int = 30, raters: int = 6, classes: int = 3) -> Triplets:
+def draw_table(seed: int, tasks: int = 30, raters: int = 6, classes: int = 3) -> Triplets:
     """Draw a table with tasks nobody saw, repeated readings, and raters who mostly are right."""
     rng = np.random.default_rng(seed)
     number = tasks * raters
@@ -66,22 +57,24 @@ def random_table(seed: int, tasks: int = 30, raters: int = 6, classes: int = 3) 
     task[task == tasks // 2] = 0
     truth = rng.integers(0, classes, tasks)
     label = np.where(rng.random(number) < 0.6, truth[task], rng.integers(0, classes, number))
-    return table(task, rater, label, (tasks, raters, classes))
+    return make_triplets(task, rater, label, (tasks, raters, classes))
 
 
 def anaesthetists() -> Triplets:
     digits = np.array([[int(d) - 1 for d in row] for row in ANAESTHETISTS.split()])
     task = np.repeat(np.arange(45), 7)
-    return table(task, np.tile([0, 0, 0, 1, 2, 3, 4], 45), digits.ravel())
+    return make_triplets(task, np.tile([0, 0, 0, 1, 2, 3, 4], 45), digits.ravel())
 
 
-def simulated(tasks: int, matrices: Array, seed: int = 0) -> tuple[Triplets, Array]:
+def draw_full_table(tasks: int, matrices: Array, seed: int = 0) -> tuple[Triplets, Array]:
     """Draw the answers of all raters to all tasks."""
     rng = np.random.default_rng(seed)
     truth = rng.integers(0, matrices.shape[1], tasks)
     labels = draw_labels(truth, matrices, rng)
     task, rater = np.indices(labels.shape).reshape(2, -1)
-    return table(task, rater, labels.ravel(), (tasks, len(matrices), matrices.shape[1])), truth
+    return make_triplets(
+        task, rater, labels.ravel(), (tasks, len(matrices), matrices.shape[1])
+    ), truth
 
 
 def slow_matrices(
@@ -148,7 +141,7 @@ def slow_em(
 @pytest.mark.parametrize("smoothing", [0.0, 1.5])
 @pytest.mark.parametrize("seed", range(4))
 def test_equals_plain_loops(method: Method, smoothing: float, seed: int) -> None:
-    triplets = random_table(seed)
+    triplets = draw_table(seed)
     one = method is one_coin
     truth, likelihoods = slow_em(triplets, 3, 6, smoothing, one)
     fused = method(triplets, 3, max_iter=6, tol=-1, smoothing=smoothing)
@@ -173,7 +166,7 @@ def test_the_anaesthetists_of_1979() -> None:
 
 def sparse_table(seed: int) -> Triplets:
     """Draw a table with few labels of each rater."""
-    return random_table(seed, tasks=40, raters=30, classes=5)
+    return draw_table(seed, tasks=40, raters=30, classes=5)
 
 
 @pytest.fixture(scope="module")
@@ -223,7 +216,7 @@ def test_equals_crowd_kit(
 @METHODS
 @pytest.mark.parametrize("seed", range(5))
 def test_the_likelihood_never_falls(method: Method, seed: int) -> None:
-    triplets = random_table(seed, tasks=60, raters=12, classes=4)
+    triplets = draw_table(seed, tasks=60, raters=12, classes=4)
     steps = np.diff(method(triplets, 4, max_iter=200, tol=-1).log_likelihoods)
     assert len(steps) == 199
     assert steps.min() > -1e-7
@@ -231,7 +224,7 @@ def test_the_likelihood_never_falls(method: Method, seed: int) -> None:
 
 
 def test_with_smoothing_it_is_the_posterior_that_never_falls() -> None:
-    triplets = random_table(3, tasks=60, raters=12, classes=4)
+    triplets = draw_table(3, tasks=60, raters=12, classes=4)
     smoothing = 2.0
     before = np.where(np.eye(4, dtype=bool), 0.75, 0.25 / 3)
     values = []
@@ -246,13 +239,13 @@ def test_with_smoothing_it_is_the_posterior_that_never_falls() -> None:
 
 @METHODS
 def test_order_does_not_matter(method: Method) -> None:
-    triplets = random_table(5, tasks=40, raters=7, classes=4)
+    triplets = draw_table(5, tasks=40, raters=7, classes=4)
     rng = np.random.default_rng(0)
     tasks = rng.permutation(40)
     raters = rng.permutation(7)
     classes = rng.permutation(4)
     rows = rng.permutation(len(triplets))
-    moved = table(
+    moved = make_triplets(
         tasks[triplets.task][rows],
         raters[triplets.rater][rows],
         classes[triplets.label][rows],
@@ -269,7 +262,7 @@ def test_order_does_not_matter(method: Method) -> None:
 
 def test_two_threads_give_what_one_gives(monkeypatch: pytest.MonkeyPatch) -> None:
     matrices = np.stack([hammer_spammer(p, 3) for p in np.linspace(0.3, 0.9, 10)])
-    triplets, _ = simulated(5_000, matrices)  # 50,000 answers: in stretches
+    triplets, _ = draw_full_table(5_000, matrices)  # 50,000 answers: in stretches
     triplets = triplets.select(tasks=np.arange(5_000), raters=[1, 2, 5, 6])
     together = dawid_skene(triplets, 3, max_iter=5, tol=-1)
     monkeypatch.setattr("raters.fusion.columns._SMALL", 10**9)
@@ -281,7 +274,7 @@ def test_two_threads_give_what_one_gives(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_stretches_cover_every_task_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("raters.fusion.columns._SMALL", 1)
     for seed in range(20):
-        triplets = random_table(seed, tasks=9, raters=2)
+        triplets = draw_table(seed, tasks=9, raters=2)
         answers = answers_of(triplets, 3)
         edges = [len(triplets) * k // 5 for k in range(6)]
         stretches = [answers.task_stretch(a, b) for a, b in pairwise(edges)]
@@ -297,7 +290,7 @@ def test_finds_the_matrices_of_simulated_raters() -> None:
     )
     errors = []
     for tasks in (200, 2_000, 20_000):
-        triplets, truth = simulated(tasks, matrices)
+        triplets, truth = draw_full_table(tasks, matrices)
         fused = dawid_skene(triplets, 4, max_iter=500)
         assert fused.converged
         assert (fused.labels == truth).mean() > 0.95
@@ -310,28 +303,28 @@ def test_finds_the_matrices_of_simulated_raters() -> None:
 def test_one_coin_finds_the_accuracies() -> None:
     skills = np.array([0.9, 0.7, 0.5, 0.3, 0.1])
     matrices = np.stack([hammer_spammer(p, 5, guess="other") for p in skills])
-    triplets, _ = simulated(20_000, matrices)
+    triplets, _ = draw_full_table(20_000, matrices)
     fused = one_coin(triplets, 5)
     assert fused.confusion is not None
     np.testing.assert_allclose(fused.confusion[:, 2, 2], skills, atol=0.02)
     np.testing.assert_allclose(fused.confusion[:, 0, 3], (1 - skills) / 4, atol=0.005)
 
 
-def sparse(seed: int) -> tuple[Triplets, Array]:
+def draw_sparse_table(seed: int) -> tuple[Triplets, Array]:
     """Draw 3 answers per task by raters of unlike skill who gave about 4 labels per class."""
     rng = np.random.default_rng(seed)
     matrices = np.stack([hammer_spammer(p, 10) for p in rng.uniform(0.2, 0.95, 40)])
-    full, truth = simulated(500, matrices, seed)
+    full, truth = draw_full_table(500, matrices, seed)
     some = rng.random(len(full)) < 3 / 40
     kept = (column[some] for column in (full.task, full.rater, full.label))
-    return table(*kept, (500, 40, 10)), truth
+    return make_triplets(*kept, (500, 40, 10)), truth
 
 
 @pytest.mark.slow
 def test_models_beat_votes_and_smoothing_helps_raters_with_few_labels() -> None:
     right: dict[str, list[float]] = {"votes": [], "plain": [], "smooth": [], "one coin": []}
     for seed in range(4):
-        few, truth = sparse(seed)
+        few, truth = draw_sparse_table(seed)
         labels = {
             "votes": vote_shares(answers_of(few, 10)).argmax(axis=1),
             "plain": dawid_skene(few, 10).labels,
@@ -352,7 +345,7 @@ def test_thousands_of_raters_on_a_task_do_not_underflow(method: Method, smoothin
     rng = np.random.default_rng(0)
     label = np.where(rng.random(2_000) < 0.55, 1, rng.integers(0, 5, 2_000))
     label[0] = 4
-    fused = method(table(np.zeros(2_000), np.arange(2_000), label), 5, smoothing=smoothing)
+    fused = method(make_triplets(np.zeros(2_000), np.arange(2_000), label), 5, smoothing=smoothing)
     assert np.isfinite(fused.log_likelihoods).all()
     np.testing.assert_allclose(fused.truth.sum(axis=1), 1)
     assert fused.labels.tolist() == [1]
@@ -360,7 +353,7 @@ def test_thousands_of_raters_on_a_task_do_not_underflow(method: Method, smoothin
 
 @METHODS
 def test_hard_gives_zeros_and_ones_and_comes_to_rest(method: Method) -> None:
-    triplets = random_table(2)
+    triplets = draw_table(2)
     fused = method(triplets, 3, hard=True, tol=0)
     assert fused.converged
     there = fused.labels != MISSING
@@ -370,7 +363,7 @@ def test_hard_gives_zeros_and_ones_and_comes_to_rest(method: Method) -> None:
 
 
 def test_a_given_prior_is_kept_and_a_given_start_is_used() -> None:
-    triplets = random_table(1)
+    triplets = draw_table(1)
     prior = np.array([0.2, 0.3, 0.5])
     fused = dawid_skene(triplets, 3, prior=prior)
     np.testing.assert_allclose(fused.prior, prior)
@@ -384,7 +377,7 @@ def test_a_given_prior_is_kept_and_a_given_start_is_used() -> None:
 
 
 def test_a_row_without_evidence_is_uniform_over_what_the_rater_says() -> None:
-    triplets = table([0, 1, 2], [0, 0, 1], [0, 1, 2])
+    triplets = make_triplets([0, 1, 2], [0, 0, 1], [0, 1, 2])
     fused = dawid_skene(triplets, 3, max_iter=0, start=np.eye(3))
     assert fused.confusion is not None
     expected = [[1, 0, 0], [0, 1, 0], [0.5, 0.5, 0]]
@@ -394,34 +387,34 @@ def test_a_row_without_evidence_is_uniform_over_what_the_rater_says() -> None:
 
 @METHODS
 def test_a_prior_that_forbids_what_all_say_wins(method: Method) -> None:
-    fused = method(table([0, 1], [0, 1], [1, 1]), 2, prior=[1, 0])
+    fused = method(make_triplets([0, 1], [0, 1], [1, 1]), 2, prior=[1, 0])
     np.testing.assert_allclose(fused.truth, [[1, 0], [1, 0]])
     assert np.isfinite(fused.log_likelihoods).all()
 
 
 def test_classes_nobody_named_stay_empty() -> None:
-    fused = dawid_skene(random_table(0), 6)
+    fused = dawid_skene(draw_table(0), 6)
     np.testing.assert_array_equal(fused.truth[:, 3:], 0)
-    np.testing.assert_allclose(fused.truth, dawid_skene(random_table(0), 3).truth @ np.eye(3, 6))
+    np.testing.assert_allclose(fused.truth, dawid_skene(draw_table(0), 3).truth @ np.eye(3, 6))
 
 
 @METHODS
 def test_a_rater_without_labels_and_a_table_without_answers(method: Method) -> None:
-    fused = method(table([0, 1], [0, 0], [0, 1], (3, 2, 2)), 2)
+    fused = method(make_triplets([0, 1], [0, 0], [0, 1], (3, 2, 2)), 2)
     np.testing.assert_allclose(fused.confusion[1], 0.5)
     assert fused.labels.tolist() == [0, 1, MISSING]
     np.testing.assert_allclose(fused.truth[2], fused.prior)
-    smooth = method(table([0, 1], [0, 0], [0, 1], (3, 2, 2)), 2, smoothing=1)
+    smooth = method(make_triplets([0, 1], [0, 0], [0, 1], (3, 2, 2)), 2, smoothing=1)
     np.testing.assert_allclose(smooth.confusion[1], [[0.75, 0.25], [0.25, 0.75]])
-    empty = method(table([], [], [], (2, 1, 3)), 3)
+    empty = method(make_triplets([], [], [], (2, 1, 3)), 3)
     assert empty.labels.tolist() == [MISSING, MISSING]
     np.testing.assert_allclose(empty.truth, 1 / 3)
     assert (empty.voxels, empty.converged, empty.log_likelihoods[-1]) == (0, True, 0.0)
 
 
 def test_missing_answers_count_for_nothing() -> None:
-    triplets = random_table(4)
-    more = table(
+    triplets = draw_table(4)
+    more = make_triplets(
         np.append(triplets.task, [0, 15]),
         np.append(triplets.rater, [1, 2]),
         np.append(triplets.label, [MISSING, MISSING]),
@@ -437,7 +430,7 @@ def odd_tables(draw: st.DrawFn) -> tuple[Triplets, int]:
         st.integers(0, tasks - 1), st.integers(0, raters - 1), st.integers(0, classes - 1)
     )
     rows = np.array(draw(st.lists(answer, max_size=25)), int).reshape(-1, 3)
-    return table(*rows.T, (tasks, raters, classes)), classes
+    return make_triplets(*rows.T, (tasks, raters, classes)), classes
 
 
 @pytest.mark.slow
@@ -482,13 +475,13 @@ def test_no_table_gives_nan(
 )
 def test_refuses_what_cannot_be(changed: dict[str, Any], message: str) -> None:
     with pytest.raises(RatersError, match=message):
-        dawid_skene(random_table(0), **{"num_classes": 3} | changed)
+        dawid_skene(draw_table(0), **{"num_classes": 3} | changed)
 
 
 @pytest.mark.parametrize(("task", "rater"), [([5], [0]), ([-1], [0]), ([0], [3])])
 def test_refuses_numbers_without_a_name(task: list[int], rater: list[int]) -> None:
     with pytest.raises(RatersError, match="expected 0 to"):
-        dawid_skene(table(task, rater, [0], (2, 2, 2)), 2)
+        dawid_skene(make_triplets(task, rater, [0], (2, 2, 2)), 2)
 
 
 @pytest.mark.slow

@@ -24,11 +24,12 @@ from raters.fusion.result import Fusion
 from raters.fusion.skill_levels import LEVELS, Counts, Prior, climb, first_prior, psi, rows_of
 from raters.study.study import Study
 from raters.study.triplets import Triplets
+from tests.support.tables import make_triplets
 
 Array = NDArray[Any]
 
 
-def drawn(
+def draw_answers(
     matrices: Array, tasks: int, each: int, seed: int = 0, shares: Any = None
 ) -> tuple[Triplets, Array]:
     """Draw answers of `each` workers to each task, and the truth."""
@@ -39,14 +40,7 @@ def drawn(
     task = np.repeat(np.arange(tasks), each)
     below = np.cumsum(matrices[rater, truth[task]], axis=1)[:, :-1]
     label = (rng.random(len(task))[:, np.newaxis] > below).sum(axis=1)
-    return named(task, rater, label, tasks, workers, classes), truth
-
-
-def named(task: Any, rater: Any, label: Any, tasks: int, workers: int, classes: int) -> Triplets:
-    names = np.array([str(k) for k in range(tasks)], object)
-    return Triplets(
-        task, rater, label, names, tuple(map(str, range(workers))), tuple(range(classes))
-    )
+    return make_triplets(task, rater, label, (tasks, workers, classes)), truth
 
 
 def coins(accuracies: Any, classes: int) -> Array:
@@ -167,7 +161,7 @@ class Slow:
 
 
 def test_it_equals_a_slow_loop() -> None:
-    triplets, _ = drawn(about(SHARED, 6, 5), 14, 3, seed=1)
+    triplets, _ = draw_answers(about(SHARED, 6, 5), 14, 3, seed=1)
     fused = hierarchical(triplets, 3, max_iter=3, tol=0, starts="mean")
     slow = Slow(triplets, 3)
     np.testing.assert_allclose(fused.truth, slow.run(3), atol=1e-9)
@@ -205,7 +199,7 @@ def test_the_evidence_of_a_rater_is_the_integral_over_the_matrix() -> None:
 @pytest.mark.parametrize("seed", range(4))
 def test_no_step_lowers_the_bound(seed: int) -> None:
     matrices = [about(SHARED, 3, 30, seed), coins(np.linspace(0.2, 0.95, 12), 4)][seed % 2]
-    triplets, _ = drawn(matrices, 60, 4, seed)
+    triplets, _ = draw_answers(matrices, 60, 4, seed)
     fused = hierarchical(triplets, matrices.shape[1], max_iter=40, tol=0, starts="vote")
     assert fused.iterations > 15
     assert all(new >= old - 1e-8 for old, new in pairwise(fused.log_likelihoods))
@@ -233,7 +227,7 @@ def one_level(strength: float, wrong: float, right: float = 0.75, classes: int =
 
 
 def test_with_one_level_and_a_fixed_strength_rows_are_those_of_smoothing() -> None:
-    triplets, _ = drawn(about(SHARED, 5, 6), 40, 4)
+    triplets, _ = draw_answers(about(SHARED, 5, 6), 40, 4)
     answers = answers_of(triplets, 3)
     options = Options(30, 1e-9, 0.0, False)
     known = Hierarchy(one_level(4.0, 1.0))  # Dirichlet(4 B), as of smoothing=4
@@ -245,7 +239,7 @@ def test_with_one_level_and_a_fixed_strength_rows_are_those_of_smoothing() -> No
 
 
 def test_raters_have_one_matrix_where_the_strength_is_without_limit() -> None:
-    triplets, _ = drawn(about(SHARED, 5, 6), 40, 4)
+    triplets, _ = draw_answers(about(SHARED, 5, 6), 40, 4)
     answers = answers_of(triplets, 3)
     options = Options(30, 0.0, 0.0, False)
     shares = np.array([0.5, 0.3, 0.2])
@@ -259,7 +253,7 @@ def test_raters_have_one_matrix_where_the_strength_is_without_limit() -> None:
 
 def test_it_finds_known_matrices_and_shares() -> None:
     matrices = about(SHARED, 8, 8, seed=2)
-    triplets, _ = drawn(matrices, 4000, 8, shares=[0.5, 0.3, 0.2])
+    triplets, _ = draw_answers(matrices, 4000, 8, shares=[0.5, 0.3, 0.2])
     fused = hierarchical(triplets, 3)
     assert fused.confusion is not None and fused.prior is not None
     np.testing.assert_allclose(fused.confusion, matrices, atol=0.06)
@@ -269,7 +263,7 @@ def test_it_finds_known_matrices_and_shares() -> None:
 def test_the_strength_is_large_where_raters_are_alike_and_small_where_they_differ() -> None:
     found = []
     for strength in (2.0, 10.0, 500.0):
-        triplets, _ = drawn(about(SHARED, strength, 60), 800, 8)
+        triplets, _ = draw_answers(about(SHARED, strength, 60), 800, 8)
         common = hierarchical(triplets, 3, tol=1e-4, starts="mean").common
         assert common is not None
         found.append((common.right, common.wrong))
@@ -278,18 +272,16 @@ def test_the_strength_is_large_where_raters_are_alike_and_small_where_they_diffe
 
 
 def test_the_order_of_tasks_and_workers_does_not_matter() -> None:
-    triplets, _ = drawn(about(SHARED, 5, 20), 80, 4)
+    triplets, _ = draw_answers(about(SHARED, 5, 20), 80, 4)
     rng = np.random.default_rng(0)
     tasks = rng.permutation(80)
     workers = rng.permutation(20)
     order = rng.permutation(len(triplets))
-    turned = named(
+    turned = make_triplets(
         tasks[triplets.task][order],
         workers[triplets.rater][order],
         triplets.label[order],
-        80,
-        20,
-        3,
+        (80, 20, 3),
     )
     one = hierarchical(triplets, 3)
     other = hierarchical(turned, 3)
@@ -315,7 +307,7 @@ def test_it_is_within_a_point_of_the_best_rival(crowd: str) -> None:
     methods: list[Callable[..., Fusion]] = [vote_table, one_coin, dawid_skene, hierarchical]
     right = np.zeros((5, 4))
     for k in range(5):
-        triplets, truth = drawn(matrices, 400, each, 50 + k, shares)
+        triplets, truth = draw_answers(matrices, 400, each, 50 + k, shares)
         for m, method in enumerate(methods):
             right[k, m] = (method(triplets, matrices.shape[1]).labels == truth).mean()
     mean = right.mean(axis=0)
@@ -327,7 +319,7 @@ def test_intervals_hold_the_true_measures() -> None:
     cells = 0
     for seed in range(4):
         matrices = about(SHARED, 8, 30, seed)
-        triplets, _ = drawn(matrices, 400, 5, seed)
+        triplets, _ = draw_answers(matrices, 400, 5, seed)
         errors = posterior_errors(triplets, hierarchical(triplets, 3))
         assert errors is not None and errors.low is not None and errors.high is not None
         right = np.einsum("rtt->rt", matrices)
@@ -338,7 +330,7 @@ def test_intervals_hold_the_true_measures() -> None:
 
 
 def test_rows_have_intervals_about_the_mean_and_silent_raters_none() -> None:
-    triplets, _ = drawn(coins([0.9, 0.8, 0.7, 0.6], 2), 80, 4)
+    triplets, _ = draw_answers(coins([0.9, 0.8, 0.7, 0.6], 2), 80, 4)
     dense = np.full((80, 5), -1)
     dense[triplets.task, triplets.rater] = triplets.label
     consensus = raters.fuse(Study.from_arrays(labels=dense), "hierarchical")
@@ -352,14 +344,16 @@ def test_rows_have_intervals_about_the_mean_and_silent_raters_none() -> None:
 
 def test_difficulty_is_its_formula_and_finds_hard_tasks() -> None:
     rng = np.random.default_rng(3)
-    triplets, _ = drawn(coins(rng.uniform(0.8, 0.95, 40), 4), 300, 9)
+    triplets, _ = draw_answers(coins(rng.uniform(0.8, 0.95, 40), 4), 300, 9)
     hard = triplets.task < 100
     guessed = np.where(
         hard & (rng.random(len(triplets)) < 0.6),
         rng.integers(4, size=len(triplets)),
         triplets.label,
     )
-    triplets = named(triplets.task, triplets.rater, guessed, 301, 40, 4)  # nobody saw the last
+    triplets = make_triplets(
+        triplets.task, triplets.rater, guessed, (301, 40, 4)
+    )  # nobody saw the last
     fused = hierarchical(triplets, 4)
     found = fused.difficulty
     w = fused.truth
@@ -381,7 +375,7 @@ def test_difficulty_is_its_formula_and_finds_hard_tasks() -> None:
 
 
 def test_classes_that_nobody_named_change_nothing() -> None:
-    triplets, _ = drawn(about(SHARED, 5, 10), 60, 4)
+    triplets, _ = draw_answers(about(SHARED, 5, 10), 60, 4)
     few = hierarchical(triplets, 3)
     many = hierarchical(triplets, 6)
     np.testing.assert_allclose(many.truth, few.truth @ np.eye(3, 6), atol=1e-12)
@@ -391,18 +385,18 @@ def test_classes_that_nobody_named_change_nothing() -> None:
 
 
 def test_odd_tables() -> None:
-    nothing = hierarchical(named([], [], [], 3, 2, 2), 2)
+    nothing = hierarchical(make_triplets([], [], [], (3, 2, 2)), 2)
     np.testing.assert_array_equal(nothing.labels, -1)
     np.testing.assert_allclose(nothing.truth, 0.5)
-    one = hierarchical(named([0, 1], [0, 0], [0, 0], 2, 1, 1), 1)
+    one = hierarchical(make_triplets([0, 1], [0, 0], [0, 0], (2, 1, 1)), 1)
     np.testing.assert_array_equal(one.labels, 0)
-    same = hierarchical(named([0, 0, 1], [0, 1, 0], [2, 2, 2], 2, 2, 3), 3)
+    same = hierarchical(make_triplets([0, 0, 1], [0, 1, 0], [2, 2, 2], (2, 2, 3)), 3)
     np.testing.assert_array_equal(same.labels, 2)
     assert np.isfinite(same.truth).all()
 
 
 def test_the_prior_and_the_start_can_be_given() -> None:
-    triplets, _ = drawn(about(SHARED, 5, 10), 60, 4)
+    triplets, _ = draw_answers(about(SHARED, 5, 10), 60, 4)
     fused = hierarchical(triplets, 3, prior=[2, 1, 1])
     np.testing.assert_allclose(fused.prior, [0.5, 0.25, 0.25])  # type: ignore[arg-type]
     given = dawid_skene(triplets, 3).truth
@@ -410,7 +404,7 @@ def test_the_prior_and_the_start_can_be_given() -> None:
 
 
 def test_bad_input_is_refused_with_words() -> None:
-    triplets, _ = drawn(about(SHARED, 5, 10), 20, 4)
+    triplets, _ = draw_answers(about(SHARED, 5, 10), 20, 4)
     with pytest.raises(RatersError, match="found a prior of shape"):
         hierarchical(triplets, 3, prior=[0.5, 0.5])
     with pytest.raises(RatersError, match="class numbers from 0 to 2, expected -1 to 1"):
@@ -425,7 +419,7 @@ def test_bad_input_is_refused_with_words() -> None:
 def test_an_interval_ends_at_one_where_nothing_speaks_against_it() -> None:
     matrices = coins([0.8] * 10, 2)
     matrices[0] = [[1.0, 0.0], [1.0, 0.0]]  # always says the first class
-    triplets, _ = drawn(matrices, 300, 6)
+    triplets, _ = draw_answers(matrices, 300, 6)
     errors = posterior_errors(triplets, hierarchical(triplets, 2))
     assert errors is not None and errors.low is not None and errors.high is not None
     assert errors.high[0, 0, 0] == 1 and errors.low[0, 0, 1] == 0  # sensitivities

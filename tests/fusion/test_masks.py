@@ -36,7 +36,7 @@ METHODS = [
 ]
 
 
-def noisy(
+def draw_noisy_labels(
     seed: int, raters: int = 4, classes: int = 3, size: int = 200, missing: float = 0.1
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Draw truth, labels by raters of differing skill, and their matrices."""
@@ -85,7 +85,7 @@ def slow_staple(
 @settings(max_examples=15, deadline=None)
 @given(SEEDS, st.integers(2, 4), st.booleans())
 def test_staple_equals_the_slow_loop(seed: int, classes: int, patterns: bool) -> None:
-    _, labels, _ = noisy(seed, classes=classes, size=80)
+    _, labels, _ = draw_noisy_labels(seed, classes=classes, size=80)
     truth, confusion = slow_staple(labels, classes, max_iter=7)
     found = staple(labels, classes, max_iter=7, tol=0, patterns=patterns)
     np.testing.assert_allclose(found.truth, truth, atol=2e-6)
@@ -99,7 +99,7 @@ def test_staple_equals_the_slow_loop(seed: int, classes: int, patterns: bool) ->
 @pytest.mark.parametrize("smoothing", [0.25, 4.0])
 def test_smoothing_adds_to_every_count(smoothing: float) -> None:
     """By patterns, voxel by voxel, and pooled over cases; a rater of few labels most of all."""
-    _, labels, _ = noisy(3, classes=3, size=60)
+    _, labels, _ = draw_noisy_labels(3, classes=3, size=60)
     labels[0, 5:] = -1
     truth, confusion = slow_staple(labels, 3, max_iter=7, smoothing=smoothing)
     _, plain = slow_staple(labels[1:], 3, max_iter=7)
@@ -118,7 +118,7 @@ def test_smoothing_adds_to_every_count(smoothing: float) -> None:
 @settings(max_examples=10, deadline=None)
 @given(SEEDS, st.integers(3, 6))
 def test_binary_staple_equals_simpleitk(seed: int, number: int) -> None:
-    _, labels, _ = noisy(seed, raters=number, classes=2, size=900, missing=0)
+    _, labels, _ = draw_noisy_labels(seed, raters=number, classes=2, size=900, missing=0)
     masks = labels.reshape(number, 30, 30).astype(np.uint8)
     images = [SimpleITK.GetImageFromArray(mask) for mask in masks]
     filter_ = SimpleITK.STAPLEImageFilter()
@@ -143,13 +143,13 @@ def test_two_raters_and_ties_equal_the_slow_loop() -> None:
 @settings(max_examples=15, deadline=None)
 @given(SEEDS, st.booleans())
 def test_log_likelihood_never_falls(seed: int, estimate: bool) -> None:
-    _, labels, _ = noisy(seed)
+    _, labels, _ = draw_noisy_labels(seed)
     steps = staple(labels, 3, max_iter=60, estimate_prior=estimate).log_likelihoods
     assert (np.diff(steps) > -1e-8 * abs(steps[0])).all()
 
 
 def test_patterns_and_voxels_give_the_same_with_many_classes() -> None:
-    _, labels, _ = noisy(1, raters=3, classes=20, size=20_000)
+    _, labels, _ = draw_noisy_labels(1, raters=3, classes=20, size=20_000)
     by_pattern = staple(labels, 20, max_iter=5)
     by_voxel = staple(labels, 20, max_iter=5, patterns=False)
     np.testing.assert_allclose(by_pattern.truth, by_voxel.truth, atol=1e-6)
@@ -157,7 +157,7 @@ def test_patterns_and_voxels_give_the_same_with_many_classes() -> None:
 
 
 def test_two_thousand_raters_do_not_underflow() -> None:
-    truth, labels, _ = noisy(0, raters=2000, classes=3, size=50, missing=0.5)
+    truth, labels, _ = draw_noisy_labels(0, raters=2000, classes=3, size=50, missing=0.5)
     found = staple(labels, 3)
     assert np.isfinite(found.truth).all()
     np.testing.assert_array_equal(found.labels, truth)
@@ -177,7 +177,7 @@ def test_a_prior_map_decides_where_labels_do_not() -> None:
 
 
 def test_restricted_staple_looks_only_where_raters_differ() -> None:
-    _, labels, _ = noisy(3, classes=2, size=300, missing=0)
+    _, labels, _ = draw_noisy_labels(3, classes=2, size=300, missing=0)
     agreed = (labels == labels[0]).all(axis=0)
     found = staple(labels, 2, restrict=True, max_iter=30)
     np.testing.assert_array_equal(found.truth[1][agreed], labels[0][agreed])
@@ -189,7 +189,7 @@ def test_restricted_staple_looks_only_where_raters_differ() -> None:
 @settings(max_examples=25, deadline=None)
 @given(SEEDS, st.sampled_from(["lowest", "highest", "undecided"]))
 def test_vote_and_mean_by_a_loop(seed: int, ties: Any) -> None:
-    _, labels, _ = noisy(seed, raters=4, size=60, missing=0.4)
+    _, labels, _ = draw_noisy_labels(seed, raters=4, size=60, missing=0.4)
     voted = vote(labels, 3, ties=ties)
     averaged = mean(labels, 3, ties=ties)
     for i, column in enumerate(labels.T.tolist()):
@@ -205,7 +205,7 @@ def test_vote_and_mean_by_a_loop(seed: int, ties: Any) -> None:
 
 
 def test_simple_leaves_out_the_bad_rater() -> None:
-    truth, labels, _ = noisy(5, raters=6, classes=2, size=2000, missing=0)
+    truth, labels, _ = draw_noisy_labels(5, raters=6, classes=2, size=2000, missing=0)
     labels[5] = 1 - truth
     assert (simple(labels, 2).labels == truth).mean() > (vote(labels, 2).labels == truth).mean()
 
@@ -272,7 +272,7 @@ def test_measures_by_counting() -> None:
 @pytest.mark.parametrize("number", [3, 12])
 def test_pooled_matrices_are_those_of_all_cases_in_one(number: int) -> None:
     """3 raters by counting patterns, 12 by passes over the cases."""
-    parts = [noisy(seed, raters=number, classes=3, size=64)[1] for seed in range(5)]
+    parts = [draw_noisy_labels(seed, raters=number, classes=3, size=64)[1] for seed in range(5)]
     study = Study.from_arrays(labels=[part.reshape(number, 8, 8) for part in parts])
     pooled = PooledStaple(study, max_iter=15, tol=0)
     whole = staple(np.concatenate(parts, axis=1), 3, max_iter=15, tol=0)
@@ -298,7 +298,7 @@ def test_pooling_finds_matrices_from_raters_who_share_some_cases() -> None:
 
 
 def test_consensus_of_a_study_and_its_performance() -> None:
-    _, labels, confusion = noisy(2, raters=4, classes=2, size=40_000, missing=0)
+    _, labels, confusion = draw_noisy_labels(2, raters=4, classes=2, size=40_000, missing=0)
     study = Study.from_arrays(labels=labels.reshape(1, 4, 200, 200), raters=list("abcd"))
     consensus = raters.fuse(study, "dawid-skene")
     assert consensus.confusion is not None and consensus.confusion.shape == (1, 4, 2, 2)
@@ -328,13 +328,13 @@ def test_memory_beyond_input_and_output_is_small(number: int, classes: int) -> N
 
 
 def test_one_map_equals_that_of_all() -> None:
-    _, labels, _ = noisy(0)
+    _, labels, _ = draw_noisy_labels(0)
     found = staple(labels, 3)
     np.testing.assert_array_equal(found.probability(2), found.truth[2])
 
 
 def test_voxels_that_nobody_labelled_do_not_hold_back_the_prior() -> None:
-    _, labels, _ = noisy(4, raters=3, classes=2, size=2000, missing=0)
+    _, labels, _ = draw_noisy_labels(4, raters=3, classes=2, size=2000, missing=0)
     padded = np.concatenate([labels, np.full((3, 50_000), -1)], axis=1)
     alone = staple(labels, 2, estimate_prior=True)
     for patterns in (True, False):
@@ -344,7 +344,7 @@ def test_voxels_that_nobody_labelled_do_not_hold_back_the_prior() -> None:
 
 
 def test_what_labels_do_not_tell_has_no_standard_error() -> None:
-    truth, labels, _ = noisy(6, raters=4, classes=2, size=3000, missing=0)
+    truth, labels, _ = draw_noisy_labels(6, raters=4, classes=2, size=3000, missing=0)
     labels[3] = 0  # a rater who hands in nothing
     whole = Study.from_arrays(labels=labels.reshape(1, 4, 50, 60), raters=list("abcd"))
     rows = {(r["rater"], r["class"]): r for r in raters.fuse(whole, "dawid-skene").rows}
@@ -370,7 +370,7 @@ def test_many_classes_of_one_rater_and_labels_out_of_range() -> None:
 
 def test_simple_goes_on_until_the_raters_are_settled_too() -> None:
     for seed in range(20):
-        _, labels, _ = noisy(seed, raters=6, classes=2, size=60, missing=0)
+        _, labels, _ = draw_noisy_labels(seed, raters=6, classes=2, size=60, missing=0)
         found = simple(labels, 2, max_iter=50)
         assert found.converged
         np.testing.assert_array_equal(found.labels, simple(labels, 2, max_iter=500).labels)

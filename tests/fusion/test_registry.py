@@ -41,7 +41,7 @@ def wawa() -> Iterator[str]:
     del METHODS["wawa"]
 
 
-def drawn(kind: str, seed: int = 0) -> Study:
+def draw_study_with_gaps(kind: str, seed: int = 0) -> Study:
     """Draw labels by four raters with gaps; one pixel or task that nobody labelled."""
     random = np.random.default_rng(seed)
     truth = random.integers(0, 3, 48)
@@ -52,7 +52,7 @@ def drawn(kind: str, seed: int = 0) -> Study:
     return Study.from_arrays(labels=labels.T if kind == "classification" else labels[np.newaxis])
 
 
-def fused(name: str, study: Study, **options: object) -> tuple[np.ndarray, np.ndarray]:
+def fuse_labels(name: str, study: Study, **options: object) -> tuple[np.ndarray, np.ndarray]:
     """Return labels, and the probabilities with classes first."""
     found = raters.fuse(study, name, **options)
     one = found.table if study.kind == "classification" else found[0]
@@ -60,19 +60,19 @@ def fused(name: str, study: Study, **options: object) -> tuple[np.ndarray, np.nd
 
 
 def keeps_the_rules(name: str, kind: str) -> None:
-    study = drawn(kind)
-    labels, truth = fused(name, study)
+    study = draw_study_with_gaps(kind)
+    labels, truth = fuse_labels(name, study)
     assert np.isfinite(truth).all() and (truth >= 0).all()
     np.testing.assert_allclose(truth.sum(axis=0), 1, atol=1e-5)
     assert labels.dtype == np.int16 and labels.ravel()[7] == raters.MISSING
-    again, _ = fused(name, Study.from_arrays(labels=_arrays(study)[:, ::-1]))
+    again, _ = fuse_labels(name, Study.from_arrays(labels=_arrays(study)[:, ::-1]))
     np.testing.assert_array_equal(again, labels)  # the order of raters does not matter
     same = np.where(_arrays(study) >= 0, 1, -1)
     if kind == "segmentation":
         same[:, :, :, 0] = 0
     alike = Study.from_arrays(labels=same, classes=["a", "b", "c"])
     expected = same.max(axis=1) if kind == "classification" else same[0].max(axis=0)
-    np.testing.assert_array_equal(fused(name, alike)[0], expected)  # all agree
+    np.testing.assert_array_equal(fuse_labels(name, alike)[0], expected)  # all agree
     skills = raters.fuse(study, name).skills
     assert skills.shape[-1] == 4 and np.nanmin([0, *skills.to_numpy().flat]) == 0
     assert np.nanmax([1, *skills.to_numpy().flat]) == 1
@@ -104,7 +104,7 @@ def test_a_method_from_outside_keeps_them_too(wawa: str, kind: str) -> None:
 
 
 def test_its_skills_and_labels_are_those_of_a_slow_loop(wawa: str) -> None:
-    study = drawn("classification", seed=3)
+    study = draw_study_with_gaps("classification", seed=3)
     dense = _arrays(study)
     votes = np.zeros((48, 3))
     for task, said in enumerate(dense):
@@ -125,7 +125,7 @@ def test_its_skills_and_labels_are_those_of_a_slow_loop(wawa: str) -> None:
 
 @pytest.mark.usefixtures("wawa")
 def test_options_of_functions_are_typed() -> None:
-    labels = drawn("segmentation")
+    labels = draw_study_with_gaps("segmentation")
     chosen = raters.fusion.StapleOptions(restrict=True, max_iter=3)  # type: ignore[attr-defined]
     one = raters.fuse(labels, chosen)
     other = raters.fuse(labels, "staple", restrict=True, max_iter=3)

@@ -67,7 +67,7 @@ def slow_posteriors(labels: NDArray[Any], local: NDArray[Any], prior: NDArray[An
     return truth
 
 
-def noisy(
+def draw_noisy_labels(
     space: tuple[int, ...], classes: int, raters: int, missing: float, seed: int = 0
 ) -> NDArray[np.int16]:
     rng = np.random.default_rng(seed)
@@ -93,7 +93,7 @@ def noisy(
 def test_equals_the_slow_definition(
     space: tuple[int, ...], classes: int, window: Any, k: float, missing: float
 ) -> None:
-    labels = noisy(space, classes, 3, missing)
+    labels = draw_noisy_labels(space, classes, 3, missing)
     fused = spatial_staple(
         labels, classes, window=window, prior_weight=k, max_iter=4, tol=0, maps=True
     )
@@ -111,7 +111,7 @@ def test_equals_the_slow_definition(
 
 @pytest.mark.parametrize("space", [(20, 23), (7, 9, 8)])
 def test_a_window_over_everything_is_plain_staple_at_each_step(space: tuple[int, ...]) -> None:
-    labels = noisy(space, 2, 4, 0.1)
+    labels = draw_noisy_labels(space, 2, 4, 0.1)
     volume = _volume(labels, 2)
     window = _window(2 * max(space) + 1, None, 0.0, space)
     columns = columns_of(labels, 2, patterns=False)
@@ -131,7 +131,7 @@ def test_a_window_over_everything_is_plain_staple_at_each_step(space: tuple[int,
 
 @pytest.mark.parametrize("classes", [2, 3])
 def test_a_window_over_everything_ends_where_plain_staple_does(classes: int) -> None:
-    labels = noisy((40, 37), classes, 4, 0.1)
+    labels = draw_noisy_labels((40, 37), classes, 4, 0.1)
     prior = np.arange(1.0, classes + 1)
     plain = staple(labels, classes, prior=prior, max_iter=500)
     local = spatial_staple(
@@ -192,7 +192,7 @@ def test_does_not_turn_large_regions_of_one_class_by_default() -> None:
 
 
 def test_stripes_and_threads_do_not_change_the_result(monkeypatch: pytest.MonkeyPatch) -> None:
-    labels = noisy((160, 140), 3, 3, 0.1)
+    labels = draw_noisy_labels((160, 140), 3, 3, 0.1)
     results = []
     for workers in (1, 7):
         monkeypatch.setattr("os.cpu_count", lambda workers=workers: workers)
@@ -282,7 +282,7 @@ def test_hundreds_of_raters_do_not_underflow() -> None:
 
 
 def test_a_prior_map_decides_where_nobody_labels() -> None:
-    labels = noisy((8, 8), 2, 2, 0.0)
+    labels = draw_noisy_labels((8, 8), 2, 2, 0.0)
     labels[:, :, 5] = MISSING
     prior = np.full((2, 8, 8), 0.5)
     prior[:, :, 5] = [[0.2], [0.8]]
@@ -292,7 +292,7 @@ def test_a_prior_map_decides_where_nobody_labels() -> None:
 
 
 def test_windows_in_millimetres_are_windows_in_voxels() -> None:
-    labels = noisy((10, 9, 6), 2, 3, 0.1)
+    labels = draw_noisy_labels((10, 9, 6), 2, 3, 0.1)
     voxels = spatial_staple(labels, 2, window=(5, 5, 3), max_iter=5)
     millimetres = spatial_staple(labels, 2, window=2.5, spacing=(0.5, 0.5, 1.0), max_iter=5)
     np.testing.assert_array_equal(voxels.truth, millimetres.truth)
@@ -344,7 +344,7 @@ def test_bad_labels_are_named(labels: NDArray[Any], message: str) -> None:
 def test_local_accuracy_needs_matrices() -> None:
     from raters.fusion._vote import vote
 
-    labels = noisy((4, 4), 2, 2, 0.0)
+    labels = draw_noisy_labels((4, 4), 2, 2, 0.0)
     assert local_accuracy(staple(labels, 2)).shape == (2, 4, 4)
     with pytest.raises(RatersError, match="without matrices"):
         local_accuracy(vote(labels, 2))

@@ -23,7 +23,9 @@ SYMMETRIC = np.array(
 )
 
 
-def careless(seed: int, cases: int = 30, size: int = 32) -> tuple[np.ndarray, np.ndarray]:
+def draw_careless_raters(
+    seed: int, cases: int = 30, size: int = 32
+) -> tuple[np.ndarray, np.ndarray]:
     """Draw two raters who are right, and three who overlook faint lesions and draw streaks."""
     random = np.random.default_rng(seed)
     labels = np.zeros((cases, 5, size, size), bool)
@@ -43,7 +45,7 @@ def careless(seed: int, cases: int = 30, size: int = 32) -> tuple[np.ndarray, np
     return labels.astype(np.int16), truth.astype(np.int16)
 
 
-def table(answers: np.ndarray, classes: int) -> Triplets:
+def triplets_of_answers(answers: np.ndarray, classes: int) -> Triplets:
     """Make a table of answers `(raters, tasks)`, -1 where there is none."""
     task, rater = np.nonzero(answers.T >= 0)
     names = np.array([f"t{k}" for k in range(answers.shape[1])], object)
@@ -51,7 +53,7 @@ def table(answers: np.ndarray, classes: int) -> Triplets:
     return Triplets(task, rater, answers.T[task, rater], names, workers, tuple(range(classes)))
 
 
-def score(pooled: PooledStaple, study: Study, truth: np.ndarray) -> float:
+def pooled_dice(pooled: PooledStaple, study: Study, truth: np.ndarray) -> float:
     """Return the Dice of all fused cases together."""
     fused = [pooled.fuse(case.labels).labels for case in study]
     return float(dice(np.stack(fused), truth)[0])
@@ -59,12 +61,12 @@ def score(pooled: PooledStaple, study: Study, truth: np.ndarray) -> float:
 
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_the_vote_starts_in_the_wrong_optimum_and_several_starts_find_the_other(seed: int) -> None:
-    labels, truth = careless(seed)
+    labels, truth = draw_careless_raters(seed)
     study = Study.from_arrays(labels=labels, raters=["ann", "bob", "cy", "dee", "eve"])
     vote = PooledStaple(study, starts="vote")
     several = PooledStaple(study)
     assert vote.found.notes == [] and vote.found.rows == []
-    assert score(vote, study, truth) < 0.6 < 0.75 < score(several, study, truth)
+    assert pooled_dice(vote, study, truth) < 0.6 < 0.75 < pooled_dice(several, study, truth)
     found = {row["start"]: row for row in several.found.rows}
     assert list(found) == ["vote", "mean", "union", *(f"rater {name}" for name in study.raters)]
     assert several.found.kept.log_likelihood > found["vote"]["log_likelihood"] + 100
@@ -74,14 +76,14 @@ def test_the_vote_starts_in_the_wrong_optimum_and_several_starts_find_the_other(
 
 @pytest.mark.slow
 def test_a_table_of_few_raters_starts_several_times_too() -> None:
-    labels, truth = careless(0, cases=12, size=24)
+    labels, truth = draw_careless_raters(0, cases=12, size=24)
     answers = np.moveaxis(labels, 1, 0).reshape(5, -1)
-    kept = dawid_skene(table(answers, 2), 2)
-    vote = dawid_skene(table(answers, 2), 2, starts="vote")
+    kept = dawid_skene(triplets_of_answers(answers, 2), 2)
+    vote = dawid_skene(triplets_of_answers(answers, 2), 2, starts="vote")
     assert dice(kept.labels, truth.ravel())[0] > 0.7 > 0.6 > dice(vote.labels, truth.ravel())[0]
     assert [row["start"] for row in kept.starts][:2] == ["mean", "vote"] and kept.notes
     # With few answers for each number of the model the start is that of Dawid and Skene.
-    assert dawid_skene(table(answers[:, :12], 2), 2).starts == []
+    assert dawid_skene(triplets_of_answers(answers[:, :12], 2), 2).starts == []
 
 
 def test_raters_who_err_at_random_have_one_solution() -> None:
@@ -128,7 +130,9 @@ def test_at_exact_symmetry_the_order_of_raters_does_not_decide() -> None:
     np.testing.assert_array_equal(one.confusion, other.confusion[::-1])  # type: ignore[index]
 
 
-def drawn(seed: int, symmetric: bool) -> tuple[np.ndarray, int, np.random.Generator]:
+def draw_labels_of_raters(
+    seed: int, symmetric: bool
+) -> tuple[np.ndarray, int, np.random.Generator]:
     """Draw labels `(raters, n)`: at random, or of two kinds of raters who mirror each other."""
     random = np.random.default_rng(seed)
     number, classes, size = random.integers([2, 2, 2], [7, 5, 30])
@@ -146,7 +150,7 @@ def drawn(seed: int, symmetric: bool) -> tuple[np.ndarray, int, np.random.Genera
 def test_order_of_raters_and_voxels_does_not_matter(
     seed: int, symmetric: bool, estimate: bool, patterns: bool
 ) -> None:
-    labels, classes, random = drawn(seed, symmetric)
+    labels, classes, random = draw_labels_of_raters(seed, symmetric)
     raters_ = random.permutation(len(labels))
     voxels = random.permutation(labels.shape[1])
     options = {"estimate_prior": estimate, "patterns": patterns, "max_iter": 60}
@@ -161,11 +165,11 @@ def test_order_of_raters_and_voxels_does_not_matter(
 def test_order_of_raters_and_tasks_does_not_matter(
     seed: int, symmetric: bool, method: object
 ) -> None:
-    labels, classes, random = drawn(seed, symmetric)
+    labels, classes, random = draw_labels_of_raters(seed, symmetric)
     raters_ = random.permutation(len(labels))
     tasks = random.permutation(labels.shape[1])
-    one = method(table(labels, classes), classes, max_iter=60)  # type: ignore[operator]
-    other = method(table(labels[raters_][:, tasks], classes), classes, max_iter=60)  # type: ignore[operator]
+    one = method(triplets_of_answers(labels, classes), classes, max_iter=60)  # type: ignore[operator]
+    other = method(triplets_of_answers(labels[raters_][:, tasks], classes), classes, max_iter=60)  # type: ignore[operator]
     np.testing.assert_array_equal(one.labels[tasks], other.labels)
     np.testing.assert_array_equal(one.truth[tasks], other.truth)
 
@@ -188,13 +192,13 @@ def test_names_of_classes_do_not_matter_where_nothing_is_tied(seed: int) -> None
 
 
 def test_order_of_cases_does_not_matter() -> None:
-    labels, _ = careless(3, cases=6, size=24)
+    labels, _ = draw_careless_raters(3, cases=6, size=24)
     one = PooledStaple(Study.from_arrays(labels=labels))
     other = PooledStaple(Study.from_arrays(labels=labels[::-1].copy()))
     np.testing.assert_array_equal(one.state.confusion, other.state.confusion)
 
 
-def many(seed: int, number: int, classes: int, cases: int) -> np.ndarray:
+def draw_many_patterns(seed: int, number: int, classes: int, cases: int) -> np.ndarray:
     """Draw raters of unlike skill with more possible patterns than can be counted in a table."""
     random = np.random.default_rng(seed)
     truth = random.integers(0, classes, (cases, 1, 20, 20))
@@ -210,7 +214,9 @@ def test_patterns_that_occur_give_what_passes_over_the_cases_give(
     number: int, classes: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The last has more patterns than 64 bits can number."""
-    study = Study.from_arrays(labels=many(0, number, classes, cases=4), classes=range(classes))
+    study = Study.from_arrays(
+        labels=draw_many_patterns(0, number, classes, cases=4), classes=range(classes)
+    )
     options = {"max_iter": 12, "tol": 0.0, "starts": "vote"}
     counted = PooledStaple(study, **options)  # type: ignore[arg-type]
     assert counted.columns is not None and counted.columns.weights.sum() == 4 * 400
@@ -265,7 +271,7 @@ def test_starts_that_are_refused() -> None:
 
 
 def test_random_starts_and_the_result_that_says_where_they_ended() -> None:
-    labels, _ = careless(0, cases=4, size=24)
+    labels, _ = draw_careless_raters(0, cases=4, size=24)
     consensus = raters.fuse(Study.from_arrays(labels=labels), "staple", starts=["vote", "random"])
     fused = consensus["0"]
     assert [row["start"] for row in fused.starts] == ["vote", *(f"random {k}" for k in range(1, 6))]

@@ -25,7 +25,7 @@ from raters.io.results import LOCK_FILE, is_empty, only_one, refuse_locked
 from raters.learning.training.options import checked_options
 from raters.learning.training.prepare import plan_training
 from raters.learning.training.run import Record
-from tests.support.command_line import Run, draw_masks, images, pattern, run_in_process
+from tests.support.command_line import Run, draw_masks, images_option, pattern
 
 PATIENCE = 300  # seconds until a process that says nothing is given up
 
@@ -66,7 +66,7 @@ def holder(folder: Path, more: str = "pass") -> Iterator[subprocess.Popen]:
         yield other
 
 
-def killed(other: subprocess.Popen) -> None:
+def kill(other: subprocess.Popen) -> None:
     other.kill()
     other.wait()
 
@@ -97,7 +97,7 @@ class TestLock:
 
     def test_a_killed_one_is_named_and_its_lock_taken_over(self, tmp_path: Path) -> None:
         with holder(tmp_path) as other:
-            killed(other)
+            kill(other)
         assert (tmp_path / LOCK_FILE).exists()
         assert is_empty(tmp_path)
         refuse_locked(tmp_path)
@@ -117,7 +117,7 @@ class TestLock:
             assert other.stdout is not None
             worker = int(other.stdout.readline())
             assert other.stdout.readline() == "held\n"
-            killed(other)
+            kill(other)
             os.kill(worker, 0)  # it is there
             try:
                 with only_one(tmp_path) as notes:
@@ -152,22 +152,17 @@ class TestLock:
         assert [p.name for p in tmp_path.rglob("*")] == ["a", "file"]
 
 
-@pytest.fixture
-def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
-    return lambda *arguments: run_in_process(capsys, monkeypatch, *arguments)
-
-
 @pytest.mark.parametrize("verb", ["import", "fuse"])
-def test_verbs_that_go_on_take_turns(verb: str, run: Run, tmp_path: Path) -> None:
+def test_verbs_that_go_on_take_turns(verb: str, run_raters: Run, tmp_path: Path) -> None:
     draw_masks(tmp_path)
-    words = [verb, pattern(tmp_path), *images(tmp_path), "-o", tmp_path / "out"]
+    words = [verb, pattern(tmp_path), *images_option(tmp_path), "-o", tmp_path / "out"]
     with holder(tmp_path / "out") as other:
-        outcome = run(*words)
+        outcome = run_raters(*words)
         assert outcome.code == 2
         assert f"out: is in use by process {other.pid}" in outcome.err
         assert is_empty(tmp_path / "out")
-        killed(other)
-        outcome = run(*words)
+        kill(other)
+        outcome = run_raters(*words)
         assert outcome.code == 0
         assert f"process {other.pid}" in outcome.out + outcome.err
         assert "is gone; its lock was taken over" in " ".join(outcome.out.split())
@@ -190,7 +185,7 @@ main()
 SMALL = ("-m", "global-cm", "--epochs", "2", "--width", "4", "--depth", "1", "--warm-up", "0")
 
 
-def crowd(folder: Path) -> list[str]:
+def write_crowd(folder: Path) -> list[str]:
     """Write a small table with features; give the words that name it."""
     rng = np.random.default_rng(0)
     truth = rng.integers(0, 2, 40)
@@ -213,7 +208,7 @@ def assert_same(one: Path, other: Path) -> None:
 
 
 @contextmanager
-def standing_still(folder: Path, *words: str) -> Iterator[subprocess.Popen]:
+def waiting_training(folder: Path, *words: str) -> Iterator[subprocess.Popen]:
     """Start a training that waits after its first epoch until there is a file `go`."""
     with process(STOP, "train", *words, folder=folder) as other:
         there = folder / "run/checkpoints/last.ckpt"
@@ -224,30 +219,30 @@ def standing_still(folder: Path, *words: str) -> Iterator[subprocess.Popen]:
 
 @pytest.mark.slow
 def test_two_trainings_in_one_folder(
-    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    run_raters: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The second is refused, whenever it looks; the first ends as if it had been alone."""
     monkeypatch.chdir(tmp_path)
-    study = crowd(tmp_path)
-    with standing_still(tmp_path, *study, *SMALL, "-o", "run", "--seed", "6") as first:
+    study = write_crowd(tmp_path)
+    with waiting_training(tmp_path, *study, *SMALL, "-o", "run", "--seed", "6") as first:
         words = f"run: is in use by process {first.pid} on {socket.gethostname()}, started"
         for more in ([], ["--resume"]):
-            outcome = run("train", *study, *SMALL, "-o", "run", "--seed", "5", *more)
+            outcome = run_raters("train", *study, *SMALL, "-o", "run", "--seed", "5", *more)
             assert (outcome.code, words in outcome.err) == (2, True), outcome
         # It looked before the first had written anything, and comes to train after that.
         monkeypatch.setattr("raters.cli.train.refuse_place", lambda *_, **__: None)
-        outcome = run("train", *study, *SMALL, "-o", "run", "--seed", "5")
+        outcome = run_raters("train", *study, *SMALL, "-o", "run", "--seed", "5")
         assert (outcome.code, words in outcome.err) == (2, True), outcome
         assert not (tmp_path / "run/source.yaml").exists()  # the second wrote nothing at all
         (tmp_path / "go").touch()
         out, err = first.communicate(timeout=PATIENCE)
         assert first.returncode == 0, (out, err)
     # Now it comes when the first has just ended.
-    outcome = run("train", *study, *SMALL, "-o", "run", "--seed", "5")
+    outcome = run_raters("train", *study, *SMALL, "-o", "run", "--seed", "5")
     assert (outcome.code, "found a run, expected a new folder" in outcome.err) == (2, True)
     monkeypatch.undo()
     monkeypatch.chdir(tmp_path)
-    assert run("train", *study, *SMALL, "-o", "alone", "--seed", "6").code == 0
+    assert run_raters("train", *study, *SMALL, "-o", "alone", "--seed", "6").code == 0
     assert "seed: 6" in (tmp_path / "run/config.yaml").read_text()
     assert_same(tmp_path / "run", tmp_path / "alone")
     assert "resumed" not in (tmp_path / "run/log.txt").read_text()
@@ -256,14 +251,14 @@ def test_two_trainings_in_one_folder(
 
 @pytest.mark.slow
 def test_a_killed_training_goes_on_and_says_so(
-    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    run_raters: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    study = crowd(tmp_path)
-    with standing_still(tmp_path, *study, *SMALL, "-o", "run") as first:
-        killed(first)
+    study = write_crowd(tmp_path)
+    with waiting_training(tmp_path, *study, *SMALL, "-o", "run") as first:
+        kill(first)
     assert json.loads((tmp_path / "run" / LOCK_FILE).read_text())["pid"] == first.pid
-    outcome = run("train", *study, *SMALL, "-o", "run", "--resume")
+    outcome = run_raters("train", *study, *SMALL, "-o", "run", "--resume")
     assert outcome.code == 0, outcome
     gone = f"process {first.pid} on {socket.gethostname()}"
     assert gone in outcome.err
@@ -271,7 +266,7 @@ def test_a_killed_training_goes_on_and_says_so(
     assert gone in log
     assert "is gone; its lock was taken over" in log
     assert "resumed after epoch 1" in log
-    assert run("train", *study, *SMALL, "-o", "alone").code == 0
+    assert run_raters("train", *study, *SMALL, "-o", "alone").code == 0
     assert_same(tmp_path / "run", tmp_path / "alone")
 
 

@@ -78,7 +78,7 @@ def draw_crowd(every: bool, seed: int = 0) -> Crowd:
     return crowd
 
 
-def read(crowd: Crowd, folder: Path, shuffle: int | None = None) -> Study:
+def write_and_read(crowd: Crowd, folder: Path, shuffle: int | None = None) -> Study:
     """Write a crowd as files with its rows in some order, and read them."""
     folder.mkdir(exist_ok=True)
     rows = list(crowd.answers)
@@ -99,7 +99,7 @@ def read(crowd: Crowd, folder: Path, shuffle: int | None = None) -> Study:
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def run_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Save a model that knows the raters in another order than tables have them."""
     model = make_model(
         "global-cm",
@@ -127,11 +127,12 @@ def report_rows(run: Path, study: Study) -> dict[str, list[Row]]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("every", [True, False])
-def test_a_run_reports_what_each_rater_said(run: Path, tmp_path: Path, every: bool) -> None:
+def test_a_run_reports_what_each_rater_said(run_folder: Path, tmp_path: Path, every: bool) -> None:
     crowd = draw_crowd(every)
-    study = read(crowd, tmp_path, shuffle=3)
+    study = write_and_read(crowd, tmp_path, shuffle=3)
     found = {
-        row["rater"]: row["true_balanced_accuracy"] for row in report_rows(run, study)["raters"]
+        row["rater"]: row["true_balanced_accuracy"]
+        for row in report_rows(run_folder, study)["raters"]
     }
     assert set(found) == set(study.raters)
     for rater in study.raters:
@@ -139,7 +140,7 @@ def test_a_run_reports_what_each_rater_said(run: Path, tmp_path: Path, every: bo
     assert np.isnan(found["eve"]) if not every else "eve" not in found
 
 
-def flat(rows: list[Row]) -> list[dict[str, Any]]:
+def make_comparable(rows: list[Row]) -> list[dict[str, Any]]:
     """Make rows comparable: numbers nearly so, and answers in any order."""
     comparable_rows = []
     for row in rows:
@@ -155,7 +156,7 @@ def flat(rows: list[Row]) -> list[dict[str, Any]]:
     return comparable_rows
 
 
-def comparable(rows: list[Row]) -> list[dict[str, Any]]:
+def sort_answers(rows: list[Row]) -> list[dict[str, Any]]:
     """Turn answers round to the same order."""
     return [
         {n: sorted(v.split(", ")) if n == "answers" else v for n, v in row.items()} for row in rows
@@ -164,26 +165,26 @@ def comparable(rows: list[Row]) -> list[dict[str, Any]]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(2))
-def test_the_order_of_rows_changes_no_number(run: Path, tmp_path: Path, seed: int) -> None:
+def test_the_order_of_rows_changes_no_number(run_folder: Path, tmp_path: Path, seed: int) -> None:
     crowd = draw_crowd(every=False)
-    one = read(crowd, tmp_path / "one")
-    other = read(crowd, tmp_path / "other", shuffle=seed)
-    reports = [report_rows(run, study) for study in (one, other)]
+    one = write_and_read(crowd, tmp_path / "one")
+    other = write_and_read(crowd, tmp_path / "other", shuffle=seed)
+    reports = [report_rows(run_folder, study) for study in (one, other)]
     assert reports[0].keys() == reports[1].keys()
     for name, rows in reports[0].items():
-        assert comparable(reports[1][name]) == flat(rows), name
-    first, second = (raters.evaluate(run, study) for study in (one, other))
+        assert sort_answers(reports[1][name]) == make_comparable(rows), name
+    first, second = (raters.evaluate(run_folder, study) for study in (one, other))
     for name in ("summary", "likelihood", "raters", "as_rater", "calibration"):
-        assert getattr(second, name) == flat(getattr(first, name)), name
+        assert getattr(second, name) == make_comparable(getattr(first, name)), name
     first_agreed = raters.agree(one)
     second_agreed = raters.agree(other)
     for name in ("overall", "raters", "pairs", "cases"):
-        assert getattr(second_agreed, name) == flat(getattr(first_agreed, name)), name
+        assert getattr(second_agreed, name) == make_comparable(getattr(first_agreed, name)), name
 
 
 def test_matrices_of_a_case_equal_a_loop(tmp_path: Path) -> None:
     crowd = draw_crowd(every=False, seed=5)
-    study = read(crowd, tmp_path, shuffle=0)
+    study = write_and_read(crowd, tmp_path, shuffle=0)
     total = sum(
         true_counts(case, study, range(len(study.raters)))
         for case in study
@@ -228,7 +229,7 @@ class TestTypes:
     """A table's case cannot be taken for one of masks, nor the other way round."""
 
     def test_a_case_of_a_table_has_no_labels(self, tmp_path: Path) -> None:
-        study = read(draw_crowd(every=True), tmp_path)
+        study = write_and_read(draw_crowd(every=True), tmp_path)
         with pytest.raises(RatersError, match=r"take case\.answers"):
             _ = study[0].labels
         with pytest.raises(RatersError, match=r"take consensus\.table"):
@@ -277,7 +278,7 @@ def test_the_order_of_answers_changes_no_loss(method: str, tmp_path: Path) -> No
     crowd = draw_crowd(every=False, seed=7)
     losses = []
     for name, shuffle in (("one", None), ("other", 11)):
-        study = read(crowd, tmp_path / name, shuffle)
+        study = write_and_read(crowd, tmp_path / name, shuffle)
         study = study.select(cases=list(crowd.truth))  # oracle-cm wants to know the truth
         model = make_model(
             method,

@@ -15,7 +15,7 @@ from raters.metrics import bootstrap
 from raters.metrics.bootstrap import ratio
 
 
-def study(rng: np.random.Generator) -> tuple[NDArray[np.float64], NDArray[np.intp]]:
+def draw_scores(rng: np.random.Generator) -> tuple[NDArray[np.float64], NDArray[np.intp]]:
     """Return scores of mean .8 in 40 patients of 1 to 9 slices, which are alike in a patient."""
     groups = np.repeat(np.arange(40), rng.integers(1, 10, 40))
     return 0.8 + rng.normal(0, 0.1, 40)[groups] + rng.normal(0, 0.05, groups.size), groups
@@ -30,7 +30,7 @@ def test_coverage_with_groups_and_without() -> None:
     rng = np.random.default_rng(0)
     grouped = naive = 0
     for seed in range(800):
-        values, groups = study(rng)
+        values, groups = draw_scores(rng)
         grouped += covers(metrics.interval(values, groups, repeats=500, seed=seed), 0.8)
         naive += covers(metrics.interval(values, repeats=500, seed=seed), 0.8)
     assert 0.90 <= grouped / 800 <= 0.98
@@ -41,7 +41,7 @@ def test_paired_difference_covers_and_is_narrower() -> None:
     rng = np.random.default_rng(1)
     hits = narrower = 0
     for seed in range(200):
-        first, groups = study(rng)
+        first, groups = draw_scores(rng)
         second = first + 0.02 + rng.normal(0, 0.03, first.size)
         found = metrics.difference_interval(first, second, groups, repeats=500, seed=seed)
         hits += covers(found, 0.02)

@@ -12,14 +12,14 @@ from raters.metrics import CutCounts, CutTally, area_cut, best_cut, cut_labels, 
 from raters.metrics.choose_cut import GRID
 
 
-def softmax(classes: int, *space: int, seed: int = 0) -> np.ndarray:
+def draw_probabilities(classes: int, *space: int, seed: int = 0) -> np.ndarray:
     logits = np.random.default_rng(seed).normal(size=(classes, *space))
     return np.exp(logits) / np.exp(logits).sum(axis=0)
 
 
 @pytest.mark.parametrize("classes", [2, 3, 5])
 def test_half_is_argmax_to_the_bit_also_on_ties(classes: int) -> None:
-    found = softmax(classes, 7, 9).astype(np.float32)
+    found = draw_probabilities(classes, 7, 9).astype(np.float32)
     found[:, 0] = 1 / classes
     np.testing.assert_array_equal(cut_labels(found), found.argmax(0))
     np.testing.assert_array_equal(cut_labels(found, [0.5] * (classes - 1)), found.argmax(0))
@@ -27,12 +27,12 @@ def test_half_is_argmax_to_the_bit_also_on_ties(classes: int) -> None:
 
 @pytest.mark.parametrize("cut", [0.05, 0.31, 0.5, 0.77])
 def test_two_classes_are_foreground_above_the_cut(cut: float) -> None:
-    found = softmax(2, 300)
+    found = draw_probabilities(2, 300)
     np.testing.assert_array_equal(cut_labels(found, cut), found[1] > cut)
 
 
 def test_several_classes_win_by_weighted_odds() -> None:
-    found = softmax(4, 50)
+    found = draw_probabilities(4, 50)
     cuts = [0.2, 0.6, 0.5]
     for voxel, label in zip(found.T, cut_labels(found, cuts), strict=True):
         odds = [voxel[0], *(p * (1 - cut) / cut for p, cut in zip(voxel[1:], cuts, strict=True))]
@@ -40,7 +40,7 @@ def test_several_classes_win_by_weighted_odds() -> None:
 
 
 def test_winning_cut_is_where_the_class_begins_to_win() -> None:
-    found = softmax(3, 40)
+    found = draw_probabilities(3, 40)
     for k, own in enumerate(winning_cut(found)):
         for add, wins in ((-1e-6, True), (1e-6, False)):
             for voxel, r in enumerate(own):
@@ -51,7 +51,7 @@ def test_winning_cut_is_where_the_class_begins_to_win() -> None:
 
 def test_best_cut_has_the_largest_mean_dice_of_all_cuts() -> None:
     random = np.random.default_rng(3)
-    cases = [softmax(2, 8, 8, seed=k) for k in range(4)]
+    cases = [draw_probabilities(2, 8, 8, seed=k) for k in range(4)]
     masks = [(found[1] > 0.3) ^ (random.random((8, 8)) < 0.1) for found in cases]
     masks = [np.where(random.random((8, 8)) < 0.2, -1, mask) for mask in masks]  # not all labelled
     found = best_cut(cases, masks)
@@ -85,7 +85,7 @@ def test_best_cuts_of_several_classes_go_together(classes: int) -> None:
     cases = []
     for k, mask in enumerate(masks):
         is_class = np.arange(classes)[:, None] == mask
-        weights = softmax(classes, 80, seed=k) + 0.3 * is_class
+        weights = draw_probabilities(classes, 80, seed=k) + 0.3 * is_class
         cases.append(weights / weights.sum(axis=0))
     chosen = best_cut(cases, masks)
     value = _mean_dice(cases, masks, chosen)
@@ -128,7 +128,7 @@ def test_two_of_five_raters_mark_an_object_and_half_erases_it() -> None:
 
 
 def test_area_cut_predicts_the_area_that_raters_draw() -> None:
-    cases = [softmax(3, 30, 30, seed=k) for k in range(3)]
+    cases = [draw_probabilities(3, 30, 30, seed=k) for k in range(3)]
     labels = [np.random.default_rng(k).choice(3, (4, 30, 30), p=(0.7, 0.2, 0.1)) for k in range(3)]
     labels[0][1] = -1  # one rater skipped a case
     labels[1][:, :10] = -1  # nobody saw some rows
@@ -157,7 +157,7 @@ def _share(labels: np.ndarray, c: int) -> float:
 
 def test_bands_of_rows_add_up_to_the_case() -> None:
     random = np.random.default_rng(5)
-    found = softmax(3, 12, 7)
+    found = draw_probabilities(3, 12, 7)
     reference = random.integers(-1, 3, (12, 7))
     labels = random.integers(-1, 3, (3, 12, 7))
     labels[2] = 0  # blank; another one is blank in the first band only
@@ -192,7 +192,7 @@ def test_empty_cases_want_a_cut_that_leaves_them_empty() -> None:
 @pytest.mark.parametrize("cut", [0, 1, -0.1, float("nan"), [0.5, 0.5]])
 def test_bad_cuts_are_refused(cut: object) -> None:
     with pytest.raises(RatersError, match="cut"):
-        cut_labels(softmax(2, 4), cut)  # type: ignore[arg-type]
+        cut_labels(draw_probabilities(2, 4), cut)  # type: ignore[arg-type]
 
 
 def test_nothing_to_choose_by_is_an_error() -> None:

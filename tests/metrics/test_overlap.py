@@ -25,7 +25,7 @@ def random_labels(shape: tuple[int, ...], classes: int, seed: int) -> NDArray[np
     return np.random.default_rng(seed).integers(MISSING, classes, shape).astype(np.int16)
 
 
-def observed(a: NDArray[np.int16], b: NDArray[np.int16]) -> tuple[NDArray[np.int16], ...]:
+def where_both(a: NDArray[np.int16], b: NDArray[np.int16]) -> tuple[NDArray[np.int16], ...]:
     kept = (a != MISSING) & (b != MISSING)
     return a[kept], b[kept]
 
@@ -43,7 +43,7 @@ def pairs(draw: st.DrawFn) -> tuple[NDArray[np.int16], NDArray[np.int16], int]:
 def test_equal_to_scikit_learn(shape: tuple[int, ...], classes: int) -> None:
     a = random_labels(shape, classes, 1)
     b = random_labels(shape, classes, 2)
-    seen_a, seen_b = observed(a, b)
+    seen_a, seen_b = where_both(a, b)
     every = range(classes)
     np.testing.assert_array_equal(
         metrics.pair_counts(a, b, classes),
@@ -83,7 +83,7 @@ def test_invariants(given_pair: tuple[NDArray[np.int16], NDArray[np.int16], int]
     np.testing.assert_array_equal(dice, metrics.dice(b, a, classes))
     np.testing.assert_array_equal(iou, metrics.iou(b, a, classes))
     np.testing.assert_allclose(iou, dice / (2 - dice))
-    seen_a, _ = observed(a, b)
+    seen_a, _ = where_both(a, b)
     assert np.isnan(dice).all() == np.isnan(dice).any() == (seen_a.size == 0)
     if seen_a.size:
         assert ((dice >= 0) & (dice <= 1)).all()
@@ -96,7 +96,7 @@ def test_invariants(given_pair: tuple[NDArray[np.int16], NDArray[np.int16], int]
 @given(pairs())
 def test_empty_masks_by_class(given_pair: tuple[NDArray[np.int16], NDArray[np.int16], int]) -> None:
     a, b, classes = given_pair
-    seen_a, seen_b = observed(a, b)
+    seen_a, seen_b = where_both(a, b)
     found = metrics.dice(a, b, classes), metrics.iou(a, b, classes)
     volumes = metrics.volume_difference(a, b, classes)
     for c in range(1, classes):
@@ -126,7 +126,7 @@ def test_counts_add_over_cases_and_keep_batches() -> None:
 def test_counts_of_more_than_a_block() -> None:
     rng = np.random.default_rng(4)
     a, b = rng.integers(-1, 3, (2, 200_001)).astype(np.int8)
-    seen_a, seen_b = observed(a, b)
+    seen_a, seen_b = where_both(a, b)
     np.testing.assert_array_equal(
         metrics.pair_counts(a, b, 3), sklearn_metrics.confusion_matrix(seen_a, seen_b)
     )

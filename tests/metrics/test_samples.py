@@ -21,7 +21,7 @@ quick = settings(max_examples=50, deadline=None)
 Masks = NDArray[np.int64]
 
 
-def draw(rng: np.random.Generator, n: int, classes: int = 2, low: int = 0) -> Masks:
+def draw_label_maps(rng: np.random.Generator, n: int, classes: int = 2, low: int = 0) -> Masks:
     return rng.integers(low, classes, (n, 5, 4))
 
 
@@ -62,8 +62,8 @@ def slow_energy(y: Masks, s: Masks, classes: int, score: str, form: str) -> floa
 @pytest.mark.parametrize(("classes", "low"), [(2, 0), (2, MISSING), (4, MISSING)])
 def test_energy_equals_a_slow_loop(form: str, score: str, classes: int, low: int) -> None:
     rng = np.random.default_rng(0)
-    y = draw(rng, 3, classes, low)
-    s = draw(rng, 4, classes, low)
+    y = draw_label_maps(rng, 3, classes, low)
+    s = draw_label_maps(rng, 4, classes, low)
     y[0] *= 0  # an empty mask, and two of them meet within s
     s[:2] *= 0
     expected = slow_energy(y, s, classes, score, form)
@@ -170,8 +170,8 @@ def test_matching_equals_transport(n: int, m: int) -> None:
 
 def test_matching_equals_the_best_of_all_permutations() -> None:
     rng = np.random.default_rng(5)
-    y = draw(rng, 4, 3, MISSING)
-    s = draw(rng, 4, 3, MISSING)
+    y = draw_label_maps(rng, 4, 3, MISSING)
+    s = draw_label_maps(rng, 4, 3, MISSING)
     dice = [[1 - slow_distance(a, b, 3, "dice") for b in s] for a in y]
     best = max(
         np.mean([dice[i][j] for i, j in enumerate(order)])

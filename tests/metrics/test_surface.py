@@ -24,7 +24,7 @@ quick = settings(max_examples=60, deadline=None)
 
 
 @pytest.fixture(params=[0.0, 1.0, 10.0], ids=["transform", "either", "tree"])
-def few(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+def few_points(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     if request.param != 1.0:
         monkeypatch.setattr(nearest_surface, "_FEW", request.param)
 
@@ -80,7 +80,7 @@ def itk_hausdorff(a: Mask, b: Mask, spacing: tuple[float, ...]) -> Any:
     return oracle
 
 
-@pytest.mark.usefixtures("few")
+@pytest.mark.usefixtures("few_points")
 @pytest.mark.parametrize(
     ("shape", "spacing"),
     [((9,), (0.7,)), ((8, 7), (1.0, 1.0)), ((8, 7), (0.5, 3.0)), ((6, 5, 7), (0.8, 1.3, 4.0))],

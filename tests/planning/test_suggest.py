@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import functools
 import json
 from itertools import product
 from math import log2
@@ -18,7 +19,7 @@ from raters.core.errors import RatersError
 from raters.learning.prediction.fuse_model import fuse_with
 from raters.planning.suggest import _said, best_windows, label_bits, suggest, window_sums
 from raters.study.study import Study
-from tests.support.command_line import Run, run_in_process
+from tests.support.command_line import Run
 from tests.support.makers import save
 from tests.support.models import RATERS, make_model
 
@@ -32,8 +33,9 @@ def simplex(*shape: int) -> np.ndarray:
 
 
 @pytest.fixture
-def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
-    return lambda *arguments: run_in_process(capsys, monkeypatch, "suggest", *arguments)
+def run_suggest(run_raters: Run) -> Run:
+    """Run `raters suggest`."""
+    return functools.partial(run_raters, "suggest")
 
 
 class TestBits:
@@ -178,11 +180,11 @@ class TestSuggest:
 class TestVerb:
     """`raters suggest RUN STUDY`."""
 
-    def test_images_alone(self, run: Run, tmp_path: Path) -> None:
+    def test_images_alone(self, run_suggest: Run, tmp_path: Path) -> None:
         make_model("vote").save(tmp_path / "run")
         for k in range(3):
             save(tmp_path / f"images/c{k}.png", RNG.integers(0, 255, (24, 32), dtype=np.uint8))
-        outcome = run(
+        outcome = run_suggest(
             tmp_path / "run",
             f"{tmp_path}/images/{{case}}.png",
             "-o",
@@ -203,11 +205,11 @@ class TestVerb:
         assert "images" in outcome.out
         assert "patches" in outcome.out
 
-    def test_a_case_that_cannot_be_read(self, run: Run, tmp_path: Path) -> None:
+    def test_a_case_that_cannot_be_read(self, run_suggest: Run, tmp_path: Path) -> None:
         make_model("vote").save(tmp_path / "run")
         save(tmp_path / "images/good.png", RNG.integers(0, 255, (8, 8), dtype=np.uint8))
         (tmp_path / "images/bad.png").write_bytes(b"no picture")
-        outcome = run(tmp_path / "run", tmp_path / "images", "--json")
+        outcome = run_suggest(tmp_path / "run", tmp_path / "images", "--json")
         assert outcome.code == 2
         assert "bad.png" in outcome.err
         assert [row["case"] for row in json.loads(outcome.out)["cases"]] == ["good"]
@@ -219,16 +221,16 @@ class TestVerb:
             (["--patch-size", "8,8,8"], "found patches of (8, 8, 8), expected 2 sides"),
         ],
     )
-    def test_bad_words(self, run: Run, tmp_path: Path, words: list[str], said: str) -> None:
+    def test_bad_words(self, run_suggest: Run, tmp_path: Path, words: list[str], said: str) -> None:
         make_model("vote").save(tmp_path / "run")
         save(tmp_path / "images/a.png", RNG.integers(0, 255, (8, 8), dtype=np.uint8))
-        outcome = run(tmp_path / "run", tmp_path / "images", *words)
+        outcome = run_suggest(tmp_path / "run", tmp_path / "images", *words)
         assert outcome.code == 2
         assert said in " ".join(outcome.err.split())
 
-    def test_no_run(self, run: Run, tmp_path: Path) -> None:
+    def test_no_run(self, run_suggest: Run, tmp_path: Path) -> None:
         save(tmp_path / "images/a.png", RNG.integers(0, 255, (8, 8), dtype=np.uint8))
-        assert run(tmp_path, tmp_path / "images").code == 2
+        assert run_suggest(tmp_path, tmp_path / "images").code == 2
 
 
 def test_volumes(tmp_path: Path) -> None:

@@ -34,7 +34,7 @@ def write_spec(folder: Path, name: str = "tiny", **changes: Any) -> Path:
     return path
 
 
-def made_spec(folder: Path, name: str = "tiny", **changes: Any) -> Specification:
+def make_spec(folder: Path, name: str = "tiny", **changes: Any) -> Specification:
     """Write and read a specification."""
     return read_spec(write_spec(folder, name, **changes))
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import raters
-from tests.support.command_line import draw_masks, fingerprint, run_in_process
+from tests.support.command_line import Run, draw_masks, fingerprint
 
 CASES = [
     (("run", "--study", "study", "--results"), ("study", "study/new")),
@@ -22,7 +22,7 @@ def test_bench_does_not_write_over_its_inputs(
     words: tuple[str, ...],
     places: tuple[str, ...],
     tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
+    run_raters: Run,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     draw_masks(tmp_path)
@@ -33,7 +33,7 @@ def test_bench_does_not_write_over_its_inputs(
     before = fingerprint(tmp_path)
 
     for place in places:
-        outcome = run_in_process(capsys, monkeypatch, "bench", *words, place)
+        outcome = run_raters("bench", *words, place)
         assert outcome.code == 2, (place, outcome)
         assert outcome.err.splitlines()[-1].startswith("error: "), (place, outcome)
         assert place in outcome.err or str(tmp_path) in outcome.err, (place, outcome)

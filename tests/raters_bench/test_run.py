@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import multiprocessing
 import os
@@ -23,8 +24,8 @@ from raters.io.results import LOCK_FILE, only_one
 from raters_bench import run as bench_run
 from raters_bench.cells import cells_of
 from raters_bench.run import make_and_score, run_benchmarks
-from tests.raters_bench.makers import TINY, made_spec, write_spec
-from tests.support.command_line import Outcome, Run, limited, run_in_process
+from tests.raters_bench.makers import TINY, make_spec, write_spec
+from tests.support.command_line import Run, assert_refused, limited
 
 RATERS = {"raters": {"raters": "nobody"}}  # found out only when they are drawn
 UNTRAINED = {"annotators": {"method": "annotators"}}
@@ -41,8 +42,9 @@ pytestmark = pytest.mark.filterwarnings("ignore::UserWarning:lightning")
 
 
 @pytest.fixture
-def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
-    return lambda *arguments: run_in_process(capsys, monkeypatch, "bench", *arguments)
+def run_bench(run_raters: Run) -> Run:
+    """Run `raters bench`."""
+    return functools.partial(run_raters, "bench")
 
 
 @pytest.fixture(autouse=True)
@@ -69,14 +71,6 @@ def no_training(monkeypatch: pytest.MonkeyPatch) -> list[Cell]:
     return ran
 
 
-def refused(outcome: Outcome, *words: object) -> None:
-    """Look for exit code 2 and a line that says what is wrong."""
-    assert outcome.code == 2, outcome
-    said = outcome.err[outcome.err.rindex("error: ") :]
-    for word in words:
-        assert str(word) in said, outcome
-
-
 def files(folder: Path) -> list[str]:
     return sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*.*"))
 
@@ -86,12 +80,12 @@ class TestNumbers:
 
     @pytest.mark.slow
     @pytest.mark.usefixtures("patient_cluster")
-    def test_the_same_cell_gives_the_same_numbers(self, run: Run, tmp_path: Path) -> None:
+    def test_the_same_cell_gives_the_same_numbers(self, run_bench: Run, tmp_path: Path) -> None:
         """Once as a user runs it, in a process of its own; once here; and once on a cluster."""
         settings = {"three raters": {}, "no raters": RATERS}
         path = write_spec(tmp_path, settings=settings)
         folder = tmp_path / "results"
-        outcome = run("run", path, "-o", folder, "--workers", "1")
+        outcome = run_bench("run", path, "-o", folder, "--workers", "1")
         assert outcome.code == 2  # the others are done, and those that failed are named
         failed = outcome.err[outcome.err.index("2 cells failed:") :].splitlines()
         assert failed[1].startswith("  tiny: vote, no raters, seed 0: ")
@@ -104,7 +98,7 @@ class TestNumbers:
             f"{place}/{name}-0.json" for name in ("global-cm-paper-s-form", "vote")
         ]
 
-        spec = made_spec(tmp_path, settings=settings)
+        spec = make_spec(tmp_path, settings=settings)
         cells = [cell for cell in cells_of(spec, "smoke") if cell.setting == "three raters"]
         for cell in cells:
             first = read_result(cell.path(folder))
@@ -124,7 +118,7 @@ class TestNumbers:
             far = read_result(cell.path(tmp_path / "far"))
             assert far.scores == read_result(cell.path(folder)).scores
 
-        outcome = run("run", path, "-o", folder, "--setting", "three raters", "--json")
+        outcome = run_bench("run", path, "-o", folder, "--setting", "three raters", "--json")
         assert outcome.code == 0
         assert json.loads(outcome.out)["cells"] == {"done": 0, "skipped": 2, "failed": 0}
 
@@ -147,7 +141,7 @@ class TestInterrupted:
 
     def test_a_process_that_dies(self, tmp_path: Path) -> None:
         """Its cell is named, a new process takes the next one, and a new run does the rest."""
-        spec = made_spec(tmp_path, rows=UNTRAINED, baseline="", settings=SLOW)
+        spec = make_spec(tmp_path, rows=UNTRAINED, baseline="", settings=SLOW)
         cells = cells_of(spec, "smoke")
 
         def tell(text: str) -> None:
@@ -165,7 +159,7 @@ class TestInterrupted:
 
     @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
     def test_a_run_that_is_stopped(
-        self, how: signal.Signals, run: Run, no_training: list[Cell], tmp_path: Path
+        self, how: signal.Signals, run_bench: Run, no_training: list[Cell], tmp_path: Path
     ) -> None:
         path = write_spec(tmp_path, rows=UNTRAINED, baseline="", settings=SLOW)
         folder = tmp_path / "results"
@@ -192,7 +186,7 @@ class TestInterrupted:
         finished = "tiny/smoke/first/annotators-0.json"
         assert [name for name in files(folder) if LOCK_FILE not in name] == [finished]
 
-        outcome = run("run", path, "-o", folder)
+        outcome = run_bench("run", path, "-o", folder)
         assert outcome.code == 0, outcome
         assert [cell.setting for cell in no_training] == ["slow", "third"]
         assert "2 cells run, 1 was there already" in outcome.out
@@ -253,28 +247,28 @@ class TestRefused:
             (["pixel-cm-table-1", "--scale", "paper", "--data", "mnist=nowhere"], "nowhere"),
         ],
     )
-    def test_options(self, run: Run, spec: Path, words: list[str], said: str) -> None:
+    def test_options(self, run_bench: Run, spec: Path, words: list[str], said: str) -> None:
         folder = spec.parent / "results"
-        outcome = run("run", *(word.format(spec=spec) for word in words), "-o", folder)
-        refused(outcome, said)
+        outcome = run_bench("run", *(word.format(spec=spec) for word in words), "-o", folder)
+        assert_refused(outcome, said)
         assert not folder.exists()
 
     def test_a_folder_of_other_data_is_found_once_and_before_all_cells(
-        self, run: Run, no_training: list[Cell], tmp_path: Path
+        self, run_bench: Run, no_training: list[Cell], tmp_path: Path
     ) -> None:
         (tmp_path / "sets/mnist").mkdir(parents=True)
         (tmp_path / "sets/mnist/notes.txt").write_text("nothing here\n")
         words = ("run", "pixel-cm-table-1", "--scale", "laptop", "--data", tmp_path / "sets")
-        outcome = run(*words, "-o", tmp_path / "results")
-        refused(outcome, "sets/mnist/train-images-idx3-ubyte.gz: no such file", "notes.txt")
+        outcome = run_bench(*words, "-o", tmp_path / "results")
+        assert_refused(outcome, "sets/mnist/train-images-idx3-ubyte.gz: no such file", "notes.txt")
         assert outcome.err.count("Expected for mnist") == 1
         assert no_training == []
         assert not (tmp_path / "results").exists()
-        checked = run(*words, "-o", tmp_path / "results", "--dry-run")
+        checked = run_bench(*words, "-o", tmp_path / "results", "--dry-run")
         assert checked.code == 2
         assert checked.err.count("Expected for mnist") == 1
 
-    def test_all_data_that_are_missing_are_named(self, run: Run, tmp_path: Path) -> None:
+    def test_all_data_that_are_missing_are_named(self, run_bench: Run, tmp_path: Path) -> None:
         path = write_spec(
             tmp_path,
             "two",
@@ -282,95 +276,106 @@ class TestRefused:
             raters={},
             settings={name: {"data": {"name": name}} for name in ("labelme", "music-genre")},
         )
-        refused(run("run", path), "found no data set 'labelme'", "found no data set 'music-genre'")
+        assert_refused(
+            run_bench("run", path), "found no data set 'labelme'", "found no data set 'music-genre'"
+        )
 
-    def test_options_of_methods_and_checks(self, run: Run, tmp_path: Path) -> None:
+    def test_options_of_methods_and_checks(self, run_bench: Run, tmp_path: Path) -> None:
         rows = {"vote": {"method": "vote", "options": {"temper": 3}}}
-        refused(run("run", write_spec(tmp_path, "a", rows=rows)), "a, row 'vote': ", "temper")
+        assert_refused(
+            run_bench("run", write_spec(tmp_path, "a", rows=rows)), "a, row 'vote': ", "temper"
+        )
         claims = [{"says": "ahead", "check": ["accuracy: vote > staple"]}]
         path = write_spec(tmp_path, "b", claims=claims)
-        refused(run("run", path), "b, check 'accuracy: vote > staple': found the row 'staple'")
+        assert_refused(
+            run_bench("run", path), "b, check 'accuracy: vote > staple': found the row 'staple'"
+        )
 
     def test_a_dry_run_checks_and_writes_nothing(
-        self, run: Run, spec: Path, no_training: list[Cell], tmp_path: Path
+        self, run_bench: Run, spec: Path, no_training: list[Cell], tmp_path: Path
     ) -> None:
         words = ("run", spec, "-o", tmp_path / "results")
-        outcome = run(*words, "--dry-run", "--scale", "laptop")
+        outcome = run_bench(*words, "--dry-run", "--scale", "laptop")
         assert outcome.code == 0
         assert "tiny: vote, three raters, seed 1: to run\n" in outcome.out
         assert "4 of 4 cells to run; time on one core: unknown" in outcome.out
         assert not (tmp_path / "results").exists()
-        assert run(*words, "--scale", "laptop", "--row", "vote", "--seeds", "1").code == 0
+        assert run_bench(*words, "--scale", "laptop", "--row", "vote", "--seeds", "1").code == 0
         assert [(cell.row, cell.seed) for cell in no_training] == [("vote", 1)]
-        told = json.loads(run(*words, "--dry-run", "--scale", "laptop", "--json").out)
+        told = json.loads(run_bench(*words, "--dry-run", "--scale", "laptop", "--json").out)
         states = [(one["row"], one["seed"], one["state"]) for one in told["cells"]]
         assert states[2] == ("vote", 1, "done")
         assert told["seconds"] == pytest.approx(0, abs=1)  # as much as the one that is done
-        absent = run("run", "pixel-cm-table-1", "--scale", "paper", "--dry-run")
+        absent = run_bench("run", "pixel-cm-table-1", "--scale", "paper", "--dry-run")
         assert absent.code == 2
         assert "1 problem found before anything is run:\n  found no data set 'mnist'" in absent.err
 
-    def test_two_runs_on_one_folder(self, run: Run, spec: Path, tmp_path: Path) -> None:
+    def test_two_runs_on_one_folder(self, run_bench: Run, spec: Path, tmp_path: Path) -> None:
         with only_one(tmp_path / "results/tiny"):
-            refused(run("run", spec, "-o", tmp_path / "results"), "results/tiny: is in use by proc")
+            assert_refused(
+                run_bench("run", spec, "-o", tmp_path / "results"),
+                "results/tiny: is in use by proc",
+            )
 
     def test_edited_and_other_versions(
-        self, run: Run, spec: Path, no_training: list[Cell], tmp_path: Path
+        self, run_bench: Run, spec: Path, no_training: list[Cell], tmp_path: Path
     ) -> None:
         words = ("run", spec, "-o", tmp_path / "results")
-        assert run(*words).code == 0
+        assert run_bench(*words).code == 0
         path = tmp_path / "results/tiny/smoke/three-raters/vote-0.json"
         good = path.read_text()
         path.write_text(good.replace("0.5", "0.9"))
-        refused(run(*words), path, "nobody edited")
-        refused(run(*words, "--again"), path, "nobody edited")
-        shown = run("table", spec, "-o", tmp_path / "results")
+        assert_refused(run_bench(*words), path, "nobody edited")
+        assert_refused(run_bench(*words, "--again"), path, "nobody edited")
+        shown = run_bench("table", spec, "-o", tmp_path / "results")
         assert shown.code == 2
         assert f"1 result left out:\n  {path}: found other content" in shown.err
         assert "edited" in shown.out
         content = {**json.loads(good), "colour": "blue"}
         del content["checksum"]
         path.write_text(json.dumps({**content, "checksum": checksum(content)}))
-        refused(run(*words), path, "found the parts cell, ", "colour")
+        assert_refused(run_bench(*words), path, "found the parts cell, ", "colour")
         path.write_text("[]")
-        refused(run(*words), path, "cannot be read")
+        assert_refused(run_bench(*words), path, "cannot be read")
         path.write_text(good)
         write_spec(tmp_path, train={**TINY["train"], "epochs": 5})
-        refused(
-            run(*words), "another version of the benchmark (train epochs 2 there, 5 now)", "--again"
+        assert_refused(
+            run_bench(*words),
+            "another version of the benchmark (train epochs 2 there, 5 now)",
+            "--again",
         )
-        assert "other version" in run("table", spec, "-o", tmp_path / "results").out
+        assert "other version" in run_bench("table", spec, "-o", tmp_path / "results").out
         assert len(no_training) == 2
-        assert run(*words, "--again").code == 0
+        assert run_bench(*words, "--again").code == 0
         assert len(no_training) == 4
-        assert run("table", spec, "-o", tmp_path / "results").code == 0
+        assert run_bench("table", spec, "-o", tmp_path / "results").code == 0
 
     def test_a_full_disk(
-        self, run: Run, spec: Path, no_training: list[Cell], tmp_path: Path
+        self, run_bench: Run, spec: Path, no_training: list[Cell], tmp_path: Path
     ) -> None:
         with limited(100):
-            outcome = run("run", spec, "-o", tmp_path / "results")
+            outcome = run_bench("run", spec, "-o", tmp_path / "results")
         path = tmp_path / "results/tiny/smoke/three-raters/vote-0.json"
-        refused(outcome, path, "File too large")
+        assert_refused(outcome, path, "File too large")
         assert files(tmp_path / "results") == []
         assert len(no_training) == 1  # nothing that comes would fare better
 
 
 @pytest.mark.slow
-def test_list(run: Run, tmp_path: Path) -> None:
-    outcome = run("list", "-o", tmp_path)
+def test_list(run_bench: Run, tmp_path: Path) -> None:
+    outcome = run_bench("list", "-o", tmp_path)
     assert outcome.code == 0
     assert "\npixel-cm-table-1: " in outcome.out
     assert "\n  smoke: 0 of " in outcome.out
-    listed = json.loads(run("list", "-o", tmp_path, "--json").out)
+    listed = json.loads(run_bench("list", "-o", tmp_path, "--json").out)
     assert {"name", "title", "paper", "scales"} == listed[0].keys()
 
 
 def test_cells_that_tables_share_run_once(
-    run: Run, no_training: list[Cell], tmp_path: Path
+    run_bench: Run, no_training: list[Cell], tmp_path: Path
 ) -> None:
     path = write_spec(tmp_path)
-    outcome = run("run", path, path, "-o", tmp_path / "results")
+    outcome = run_bench("run", path, path, "-o", tmp_path / "results")
     assert outcome.code == 0
     assert len(no_training) == 2
     assert outcome.out.count("tiny: Clouds of points") == 2

@@ -36,8 +36,8 @@ from raters_bench.results import (
 )
 from raters_bench.spec import Specification, builtin, read_spec
 from raters_bench.table import blocks, claim_rows, flat_rows, to_markdown_page
-from tests.raters_bench.makers import made_spec, write_result, write_results
-from tests.support.command_line import Run, run_in_process
+from tests.raters_bench.makers import make_spec, write_result, write_results
+from tests.support.command_line import Run
 
 DICE: dict[str, Any] = {
     "scores": ["dice", "error"],
@@ -74,18 +74,13 @@ SCORES = {
 
 @pytest.fixture
 def spec(tmp_path: Path) -> Specification:
-    return made_spec(tmp_path, "dice", **DICE)
+    return make_spec(tmp_path, "dice", **DICE)
 
 
 @pytest.fixture
-def found(spec: Specification, tmp_path: Path) -> Collected:
+def results(spec: Specification, tmp_path: Path) -> Collected:
     write_results(spec, tmp_path / "results", SCORES)
     return collect(spec, "laptop", tmp_path / "results")
-
-
-@pytest.fixture
-def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
-    return lambda *arguments: run_in_process(capsys, monkeypatch, *arguments)
 
 
 class TestStatistics:
@@ -132,17 +127,17 @@ class TestStatistics:
 class TestCollecting:
     """Values, and why there are none."""
 
-    def test_values_are_in_shown_units(self, found: Collected) -> None:
-        assert found.by_seed("all", "vote", "dice") == pytest.approx({0: 70.0, 1: 72.0, 2: 71.0})
-        assert found.by_seed("all", "vote", "error") == pytest.approx({0: 0.1, 1: 0.1, 2: 0.1})
-        assert len(long_rows(found)) == 3 * 6 + 1
-        assert (found.num_done, found.num_wanted, found.seconds) == (10, 21, 25.0)
-        assert found.versions == {"raters": ["1.0"], "torch": ["2.0"]}
+    def test_values_are_in_shown_units(self, results: Collected) -> None:
+        assert results.by_seed("all", "vote", "dice") == pytest.approx({0: 70.0, 1: 72.0, 2: 71.0})
+        assert results.by_seed("all", "vote", "error") == pytest.approx({0: 0.1, 1: 0.1, 2: 0.1})
+        assert len(long_rows(results)) == 3 * 6 + 1
+        assert (results.num_done, results.num_wanted, results.seconds) == (10, 21, 25.0)
+        assert results.versions == {"raters": ["1.0"], "torch": ["2.0"]}
 
     def test_what_has_no_result_says_why(
-        self, spec: Specification, found: Collected, tmp_path: Path
+        self, spec: Specification, results: Collected, tmp_path: Path
     ) -> None:
-        assert found.why == {
+        assert results.why == {
             ("all", "telepathy"): "not in raters yet",
             ("all", "AGNet"): "published only",
             ("one label", "mean"): "not run yet",
@@ -156,7 +151,7 @@ class TestCollecting:
         assert collect(less, "laptop", tmp_path).why["all", "mean"] == "not at this scale"
 
     def test_files_that_cannot_be_used_are_named(
-        self, spec: Specification, found: Collected, tmp_path: Path
+        self, spec: Specification, results: Collected, tmp_path: Path
     ) -> None:
         cells = [cell for cell in cells_of(spec, "laptop") if cell.setting == "all"]
         edited = next(c for c in cells if c.row == "vote" and c.seed == 1).path(
@@ -172,7 +167,7 @@ class TestCollecting:
         assert again.by_seed("all", "vote", "dice") == pytest.approx({0: 70.0, 2: 71.0})
         assert again.why["all", "vote"] == "edited"
         assert again.why["all", "mean"] == "other version"
-        assert found.num_done - again.num_done == 2
+        assert results.num_done - again.num_done == 2
 
     def test_the_largest_scale_with_results(self, spec: Specification, tmp_path: Path) -> None:
         with pytest.raises(RatersError, match=r"found no results of dice .* bench run dice"):
@@ -181,14 +176,14 @@ class TestCollecting:
             write_result(cells_of(spec, scale)[0], tmp_path, {"dice": 0.5})
             assert largest_scale(spec, tmp_path) == scale
 
-    def test_rough_time(self, spec: Specification, found: Collected, tmp_path: Path) -> None:
+    def test_rough_time(self, spec: Specification, results: Collected, tmp_path: Path) -> None:
         cells = cells_of(spec, "laptop")
-        left = found.num_wanted - found.num_done
+        left = results.num_wanted - results.num_done
         assert rough_seconds(cells, tmp_path / "results") == pytest.approx(2.5 * left)
         assert rough_seconds(cells, tmp_path / "nothing") is None
 
-    def test_rank_correlations(self, found: Collected) -> None:
-        ranks = rank_correlations(found)
+    def test_rank_correlations(self, results: Collected) -> None:
+        ranks = rank_correlations(results)
         assert [(one.setting, one.score, one.rho, one.rows) for one in ranks] == [
             ("all", "dice", pytest.approx(1.0), 3)
         ]
@@ -233,27 +228,27 @@ class TestClaims:
             ("error: mean @ all > vote @ all", "not run"),
         ],
     )
-    def test_answers(self, found: Collected, check: str, answer: str) -> None:
-        assert answer_check(parse_check(check, found.spec), found).answer == answer
+    def test_answers(self, results: Collected, check: str, answer: str) -> None:
+        assert answer_check(parse_check(check, results.spec), results).answer == answer
 
-    def test_numbers_are_said(self, found: Collected) -> None:
-        def said(check: str) -> str:
-            return str(answer_check(parse_check(check, found.spec), found))
+    def test_numbers_are_said(self, results: Collected) -> None:
+        def verdict_of(check: str) -> str:
+            return str(answer_check(parse_check(check, results.spec), results))
 
         one = "one seed: unclear by rule"
-        assert said("dice: vote @ one label < vote @ all") == f"unclear (-20.0, {one})"
+        assert verdict_of("dice: vote @ one label < vote @ all") == f"unclear (-20.0, {one})"
         ends = stats.ttest_rel(PIXEL, VOTE).confidence_interval(0.95)
         words = f"yes (+10.3 [{100 * ends.low:+.1f}, {100 * ends.high:+.1f}])"
-        assert said("dice: pixel-cm, paper's form @ all > vote @ all") == words
-        assert said("dice: AGNet @ all > 5") == "not run (AGNet: published only)"
-        single = found.spec.rows["mean"].model_copy(update={"seeds": 1})
-        found.spec.rows["mean"] = single
+        assert verdict_of("dice: pixel-cm, paper's form @ all > vote @ all") == words
+        assert verdict_of("dice: AGNet @ all > 5") == "not run (AGNet: published only)"
+        single = results.spec.rows["mean"].model_copy(update={"seeds": 1})
+        results.spec.rows["mean"] = single
         absent = "not run (mean: not run yet"
-        assert said("dice: mean @ one label > vote @ all") == f"{absent}; {one})"
+        assert verdict_of("dice: mean @ one label > vote @ all") == f"{absent}; {one})"
 
-    def test_several_checks(self, found: Collected) -> None:
-        claims = found.spec.claims
-        answers = [answer_claim(claim, found).answer for claim in claims]
+    def test_several_checks(self, results: Collected) -> None:
+        claims = results.spec.claims
+        answers = [answer_claim(claim, results).answer for claim in claims]
         assert answers == ["yes", "no", "not checked"]
         yes = "dice: vote @ all > 50"
         no = "dice: vote @ all < 50"
@@ -267,11 +262,11 @@ class TestClaims:
             ([yes, yes], "yes"),
         ):
             claim = claims[0].model_copy(update={"check": tuple(checks)})
-            assert answer_claim(claim, found).answer == answer
+            assert answer_claim(claim, results).answer == answer
 
     def test_names_may_hold_signs(self, tmp_path: Path) -> None:
         rows = {"a > b": {"method": "vote"}, "it's ~ 5, or so": {"method": "mean"}, "7": {}}
-        spec = made_spec(tmp_path, rows=rows, baseline="", settings={"skill < 0.5": {}})
+        spec = make_spec(tmp_path, rows=rows, baseline="", settings={"skill < 0.5": {}})
         check = parse_check("accuracy: a > b < it's ~ 5, or so", spec)
         assert (check.left[0], check.sign, check.right) == (
             "a > b",
@@ -306,14 +301,14 @@ class TestClaims:
         refuse_checks(read_spec(name))
 
 
-def test_drawn_data_answer_nothing(spec: Specification, run: Run, tmp_path: Path) -> None:
+def test_drawn_data_answer_nothing(spec: Specification, run_raters: Run, tmp_path: Path) -> None:
     for cell in cells_of(spec, "smoke"):
         write_result(cell, tmp_path / "results", {"dice": 0.5 + len(cell.row) / 100})
     small = collect(spec, "smoke", tmp_path / "results")
     assert rank_correlations(small) == []
     assert claim_rows(small) == []
     words = ("bench", "table", tmp_path / "dice.yaml", "-o", tmp_path / "results")
-    for told in (run(*words), run(*words, "--format", "md")):
+    for told in (run_raters(*words), run_raters(*words, "--format", "md")):
         text = " ".join(told.out.split())
         assert text.count("ranks and claims are left out") == 1
         assert "ahead of the vote" not in text
@@ -362,13 +357,13 @@ EXPECTED = """\
 class TestTables:
     """The same numbers in every form."""
 
-    def test_markdown(self, found: Collected) -> None:
-        assert to_markdown_page(blocks(found)) == EXPECTED
+    def test_markdown(self, results: Collected) -> None:
+        assert to_markdown_page(blocks(results)) == EXPECTED
 
     def test_csv_and_json_have_the_numbers(
-        self, found: Collected, run: Run, tmp_path: Path
+        self, results: Collected, run_raters: Run, tmp_path: Path
     ) -> None:
-        rows = list(csv.DictReader(io.StringIO(to_csv(flat_rows(found)))))
+        rows = list(csv.DictReader(io.StringIO(to_csv(flat_rows(results)))))
         by = {(row["setting"], row["row"], row["score"]): row for row in rows}
         assert len(by) == 11 * 4
         pixel = by["all", "pixel-cm, paper's form", "dice"]
@@ -378,12 +373,12 @@ class TestTables:
         assert (pixel["seeds"], pixel["published"], pixel["why"]) == ("3", "82.92", "")
         assert by["one label", "mean", "dice"]["why"] == "not run yet"
         where = ("-o", tmp_path / "results")
-        told = run("bench", "table", tmp_path / "dice.yaml", *where, "--format", "json")
+        told = run_raters("bench", "table", tmp_path / "dice.yaml", *where, "--format", "json")
         assert told.code == 0
         content = json.loads(told.out)
         assert content["cells"] == {"done": 10, "all": 21}
         assert [claim["answer"] for claim in content["claims"]] == ["yes", "no", "not checked"]
-        assert content["values"] == json.loads(json.dumps(long_rows(found)))
+        assert content["values"] == json.loads(json.dumps(long_rows(results)))
 
     def test_settings_without_anything_are_listed(
         self, spec: Specification, tmp_path: Path
@@ -394,19 +389,19 @@ class TestTables:
 
     def test_html_shows_names_as_they_are(self, tmp_path: Path) -> None:
         rows = {"<b>vote": {"method": "vote"}}
-        spec = made_spec(tmp_path, rows=rows, baseline="", title="a & b")
+        spec = make_spec(tmp_path, rows=rows, baseline="", title="a & b")
         page = to_html(spec.title, blocks(collect(spec, "laptop", tmp_path)))
         assert "<td>&lt;b&gt;vote</td><td>not run yet</td>" in page
         assert "<title>a &amp; b</title>" in page
         assert "<b>" not in page
 
-    def test_the_first_screen_has_the_best_row_and_what_to_do(self, found: Collected) -> None:
-        first = first_screen(found)
-        score = found.spec.scores[0]
+    def test_the_first_screen_has_the_best_row_and_what_to_do(self, results: Collected) -> None:
+        first = first_screen(results)
+        score = results.spec.scores[0]
         known = {}
-        for setting in found.settings:
-            for row in found.rows_of(setting):
-                summary = found.summary(setting, row, score)
+        for setting in results.settings:
+            for row in results.rows_of(setting):
+                summary = results.summary(setting, row, score)
                 if summary is not None:
                     known[row] = summary.mean
         assert max(known, key=lambda row: known[row]) in first.numbers[0].about
@@ -416,19 +411,19 @@ class TestTables:
         for values in first.matrix.values:
             shown += [value for value in values if value is not None]
         assert max(shown) == pytest.approx(max(known.values()))
-        assert "What to do" in bench_page(found, "title")
+        assert "What to do" in bench_page(results, "title")
 
-    def test_what_was_trained_on_the_truth_is_not_proposed(self, found: Collected) -> None:
-        best = first_screen(found).numbers[0].about.partition(";")[0].partition(", all")[0]
-        found.spec.rows[best] = found.spec.rows[best].model_copy(update={"method": "truth"})
-        first = first_screen(found)
+    def test_what_was_trained_on_the_truth_is_not_proposed(self, results: Collected) -> None:
+        best = first_screen(results).numbers[0].about.partition(";")[0].partition(", all")[0]
+        results.spec.rows[best] = results.spec.rows[best].model_copy(update={"method": "truth"})
+        first = first_screen(results)
         assert best not in first.numbers[0].about and best not in first.actions[0]
         assert first.matrix is not None and best in first.matrix.rows  # it is shown all the same
 
     def test_one_unnamed_setting_with_many_rows_that_tie(self, tmp_path: Path) -> None:
         names = ["vote", *(f"method{k}" for k in range(12))]
         rows = {name: {"method": "vote"} for name in names}
-        spec = made_spec(tmp_path, "ties", scores=["dice"], rows=rows, settings={"": {}})
+        spec = make_spec(tmp_path, "ties", scores=["dice"], rows=rows, settings={"": {}})
         low = {"vote": 60.0, "method4": 73.3}
         found = Collected(spec, "laptop")
         for k, row in enumerate(names):
@@ -452,28 +447,28 @@ class TestTables:
         page = render(Report("ties", first=first))
         assert ">73.3</td>" in page and ">73.30</td>" not in page
 
-    def test_on_a_terminal_scores_get_tables_that_fit(self, found: Collected) -> None:
-        narrow = blocks(found, 70)
+    def test_on_a_terminal_scores_get_tables_that_fit(self, results: Collected) -> None:
+        narrow = blocks(results, 70)
         assert [block.title for block in narrow].count("all") == 2  # Dice, and the error
         assert "Dice, best cut" in narrow[0].header  # cuts stay together
-        assert [block.title for block in blocks(found, 200)].count("all") == 1
+        assert [block.title for block in blocks(results, 200)].count("all") == 1
 
     def test_formats_by_the_name_of_the_file(
-        self, found: Collected, run: Run, tmp_path: Path
+        self, results: Collected, run_raters: Run, tmp_path: Path
     ) -> None:
         words = ("bench", "table", tmp_path / "dice.yaml", "-o", tmp_path / "results")
-        assert run(*words).out.count("minus vote") == 1
+        assert run_raters(*words).out.count("minus vote") == 1
         for name in ("t.md", "t.csv", "t.html", "t.json"):
-            assert run(*words, "--out", tmp_path / name).code == 0
+            assert run_raters(*words, "--out", tmp_path / name).code == 0
         assert EXPECTED in (tmp_path / "t.md").read_text()
-        assert (tmp_path / "t.csv").read_text() == to_csv(flat_rows(found))
+        assert (tmp_path / "t.csv").read_text() == to_csv(flat_rows(results))
         for more, said in (
             (("--format", "pdf"), "--format: found 'pdf', expected md, csv, html, json"),
             (("--out", tmp_path / "t.doc"), "--out: found 'doc'"),
             (("--scale", "huge"), "found the scale 'huge'"),
             (("--scale", "smoke"), "found no results of dice"),
         ):
-            outcome = run(*words, *more)
+            outcome = run_raters(*words, *more)
             assert outcome.code == 2
             assert said in outcome.err
 
@@ -481,12 +476,12 @@ class TestTables:
 class TestPlots:
     """What is drawn is what was collected."""
 
-    def test_dots_are_the_values(self, found: Collected) -> None:
-        figure = plot.figure(found)
+    def test_dots_are_the_values(self, results: Collected) -> None:
+        figure = plot.figure(results)
         dice = figure.axes[0]
         drawn = sorted(x for dots in dice.collections for x, _ in dots.get_offsets().tolist())
         values: list[float] = []
-        for (setting, _, score), by_seed in found.values.items():
+        for (setting, _, score), by_seed in results.values.items():
             if setting == "all" and score != "error":
                 values += by_seed.values()
         assert drawn == pytest.approx(sorted(values))
@@ -496,7 +491,7 @@ class TestPlots:
 
     def test_curves_over_an_axis(self, tmp_path: Path) -> None:
         settings = {f"skill {s}{more}": {} for more in ("", ", few") for s in (0.8, 0.3)}
-        spec = made_spec(tmp_path, settings=settings, axis="skill", scores=["accuracy"])
+        spec = make_spec(tmp_path, settings=settings, axis="skill", scores=["accuracy"])
         values = {
             (name, "vote"): {"accuracy": [k / 10, k / 10 + 0.1]} for k, name in enumerate(settings)
         }
@@ -521,18 +516,18 @@ class TestPlots:
         assert lines[1] == [[0.3, pytest.approx(35.0)], [0.8, pytest.approx(25.0)]]
 
     def test_a_picture_says_of_which_results_it_is(
-        self, spec: Specification, found: Collected, run: Run, tmp_path: Path
+        self, spec: Specification, results: Collected, run_raters: Run, tmp_path: Path
     ) -> None:
         path = tmp_path / "dice.png"
         words = ("bench", "plot", tmp_path / "dice.yaml", "-o", tmp_path / "results", "--out")
-        assert run(*words, path).code == 0
-        assert plot.digest_of_plot(path) == plot.drawn_digest(found)
+        assert run_raters(*words, path).code == 0
+        assert plot.digest_of_plot(path) == plot.drawn_digest(results)
         write_result(cells_of(spec, "laptop")[0], tmp_path / "results", {"dice": 0.71})
         assert plot.digest_of_plot(path) != plot.drawn_digest(
             collect(spec, "laptop", tmp_path / "results")
         )
         assert plot.digest_of_plot(tmp_path / "absent.png") is None
-        refused = run(*words, tmp_path / "dice.gif")
+        refused = run_raters(*words, tmp_path / "dice.gif")
         assert refused.code == 2
         assert "found the ending '.gif'" in refused.err
 
@@ -572,7 +567,7 @@ class TestPages:
 
     def test_a_finding_quotes_results(self, only: Path, tmp_path: Path) -> None:
         finding = "At 0.5\n<!-- bench dice; all; vote; dice; mean -->1<!-- /bench -->\npercent."
-        write_results(made_spec(tmp_path, "dice", **DICE, finding=finding), only, SCORES)
+        write_results(make_spec(tmp_path, "dice", **DICE, finding=finding), only, SCORES)
         said = "At 0.5 <!-- bench dice; all; vote; dice; mean -->71.0<!-- /bench --> percent."
         assert said in pages.pages(pages.reader(only))["dice.md"]
 
@@ -630,7 +625,7 @@ class TestPages:
             pages.quoted(text, pages.reader(only))
 
 
-def test_claims_as_rows(found: Collected) -> None:
-    first = claim_rows(found)[0]
+def test_claims_as_rows(results: Collected) -> None:
+    first = claim_rows(results)[0]
     assert [check["answer"] for check in first["checks"]] == ["yes", "yes"]
     assert first["claim"] == "ahead of the vote"

@@ -30,7 +30,7 @@ PAPERS = ("pixel-cm", "global-cm", "coarse", "prism")
 
 
 @cache
-def known(name: str) -> Specification:
+def read_once(name: str) -> Specification:
     """Read a specification once for all tests."""
     return read_spec(name)
 
@@ -38,12 +38,12 @@ def known(name: str) -> Specification:
 @cache
 def cells(name: str, scale: str) -> list[Cell]:
     """List its cells once for all tests."""
-    return cells_of(known(name), scale)
+    return cells_of(read_once(name), scale)
 
 
 @pytest.fixture(params=NAMES)
 def spec(request: pytest.FixtureRequest) -> Specification:
-    return known(str(request.param))
+    return read_once(str(request.param))
 
 
 def test_all_tables_and_figures_are_there() -> None:
@@ -90,7 +90,7 @@ def test_scales_run_something(spec: Specification) -> None:
 
 
 def test_published_values_are_shown(spec: Specification) -> None:
-    shown = {*columns(spec.scores), *(columns(known(spec.cells).scores) if spec.cells else ())}
+    shown = {*columns(spec.scores), *(columns(read_once(spec.cells).scores) if spec.cells else ())}
     for row in spec.rows.values():
         for values in row.published.values():
             assert values and set(values) <= shown
@@ -99,7 +99,7 @@ def test_published_values_are_shown(spec: Specification) -> None:
 def test_what_repeats_a_paper_says_so(spec: Specification) -> None:
     is_paper = spec.name.startswith(PAPERS)
     assert bool(spec.paper) == is_paper
-    has_cells_only = spec.name in {known(name).cells for name in NAMES}
+    has_cells_only = spec.name in {read_once(name).cells for name in NAMES}
     assert bool(spec.claims) == (is_paper and not has_cells_only)
     assert spec.about and spec.chosen
 
@@ -123,7 +123,7 @@ def _key(cell: Cell) -> str:
 
 
 def test_every_paper_setting_of_the_skills_says_whether_dominance_holds() -> None:
-    spec = known("global-cm-digits")
+    spec = read_once("global-cm-digits")
     flippers = {name: s.raters for name, s in spec.settings.items() if name.startswith("flippers")}
     assert {name for name, raters in flippers.items() if not raters["dominance"]} == {
         "flippers 0.25",
@@ -150,7 +150,7 @@ def test_every_paper_setting_of_the_skills_says_whether_dominance_holds() -> Non
     ],
 )
 def test_published_values(name: str, setting: str, row: str, values: dict[str, float]) -> None:
-    assert known(name).rows[row].published[setting] == values
+    assert read_once(name).rows[row].published[setting] == values
 
 
 def test_differences_of_the_rebuttal_add_up() -> None:
@@ -166,7 +166,7 @@ def test_differences_of_the_rebuttal_add_up() -> None:
         ("pixel-cm-slices", "LIDC-IDRI, one label"): (-4.87, 0.0795),
     }
     for (name, setting), (dice, error) in printed.items():
-        rows = known(name).rows
+        rows = read_once(name).rows
         ours = "pixel-cm, shared, paper's form" if "LIDC" in setting else "pixel-cm, paper's form"
         theirs = rows["global-cm"].published[setting]
         own = rows[ours].published[setting]
@@ -283,7 +283,7 @@ def test_notes_of_one_setting_stay_there() -> None:
 
 @pytest.mark.parametrize("name", builtin())
 def test_notes_on_one_label_stand_where_there_is_one(name: str) -> None:
-    spec = known(name)
+    spec = read_once(name)
     for setting in spec.settings:
         said = " ".join(row.note_in(setting) for row in spec.rows.values())
         assert "one label" not in said or "one label" in setting

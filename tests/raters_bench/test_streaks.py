@@ -8,12 +8,9 @@ import pytest
 import raters
 from raters.core.errors import RatersError
 from raters_bench.data import make_data
+from tests.support.scores import foreground_dice
 
 DATA = {"source": "streaks", "images": 8, "val": 2, "test": 2, "shape": [32, 32]}
-
-
-def overlap(found: np.ndarray, truth: np.ndarray) -> float:
-    return float(2 * ((found == 1) & (truth == 1)).sum() / ((found == 1).sum() + truth.sum()))
 
 
 def test_the_majority_errs_alike() -> None:
@@ -26,11 +23,18 @@ def test_the_majority_errs_alike() -> None:
     cases = list(study.iter_cases())
     truths = [np.asarray(case.reference) for case in cases]
     skill = [
-        np.mean([overlap(case.labels[r], truth) for case, truth in zip(cases, truths, strict=True)])
+        np.mean(
+            [
+                foreground_dice(case.labels[r], truth)
+                for case, truth in zip(cases, truths, strict=True)
+            ]
+        )
         for r in range(len(study.raters))
     ]
     vote = raters.fuse(study, "vote")
-    voted = np.mean([overlap(vote[c.id].labels, t) for c, t in zip(cases, truths, strict=True)])
+    voted = np.mean(
+        [foreground_dice(vote[c.id].labels, t) for c, t in zip(cases, truths, strict=True)]
+    )
     assert min(skill[:2]) > 0.9
     assert max(*skill[2:], voted) < 0.75
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from numpy.random import default_rng
 from numpy.typing import NDArray
 from PIL import Image
 
@@ -30,16 +31,12 @@ from raters.simulation.shape import Shape
 from raters.simulation.specs import Spec, parse_raters
 from raters.simulation.study import write_true_confusion
 from raters.study.study import Study
-from tests.support.command_line import Outcome, run_in_process
+from tests.support.command_line import Run
 
 LESIONS = phantom_study("lesions", 6, (40, 36))
 SCENES = phantom_study("scenes", 4, (40, 44))
 RATIOS = (1, 0.8, 0.5, 0.3, 0.01)
 FOUR = len(SCENES.classes)
-
-
-def rng(seed: int = 0) -> np.random.Generator:
-    return np.random.default_rng(seed)
 
 
 def truth_of(study: Study, case: int = 0) -> NDArray[np.int16]:
@@ -53,8 +50,8 @@ def test_the_share_of_the_area_nearest_to_a_centre_inside(
 ) -> None:
     truth = np.zeros(space, bool)
     truth[tuple(slice(n // 4, 3 * n // 4) for n in space)] = True
-    drawn = DRAWERS["wrong"](truth, 1.5, rng(3))
-    kept = near_a_centre(drawn, share, truth, rng(4))
+    drawn = DRAWERS["wrong"](truth, 1.5, default_rng(3))
+    kept = near_a_centre(drawn, share, truth, default_rng(4))
     places = [tuple(place) for place in np.argwhere(drawn).tolist()]
     number = max(1, round(share * len(places)))
     assert kept.sum() == number
@@ -69,7 +66,8 @@ def test_the_share_of_the_area_nearest_to_a_centre_inside(
     assert fits > 0
     if share in (0.3, 0.01):
         centres = {
-            tuple(np.argwhere(near_a_centre(drawn, 1e-9, truth, rng(k)))[0]) for k in range(40)
+            tuple(np.argwhere(near_a_centre(drawn, 1e-9, truth, default_rng(k)))[0])
+            for k in range(40)
         }
         assert len(centres) > 20, "the centre is anywhere in the mask"
         assert sum(truth[centre] for centre in centres) > 0.7 * len(centres)
@@ -79,7 +77,7 @@ def test_ratios_of_one_seed_are_parts_of_one_drawing() -> None:
     layers = Layers(truth_of(LESIONS))
     for negative in (False, True):
         parts = [
-            draw_area(layers, 1, 1.0, rng(9), share=share, negative=negative) > 0
+            draw_area(layers, 1, 1.0, default_rng(9), share=share, negative=negative) > 0
             for share in RATIOS
         ]
         areas = [int(part.sum()) for part in parts]
@@ -95,13 +93,13 @@ def test_a_positive_drawing_is_too_large_and_broken() -> None:
         layers = Layers(np.asarray(case.reference))
         mask = layers.truth > 0
         for seed in range(4):
-            marks = draw_area(layers, 1, 0.5, rng(seed))
+            marks = draw_area(layers, 1, 0.5, default_rng(seed))
             assert set(np.unique(marks)) <= {0, 1}
             more.append((marks[~mask] > 0).sum() / mask.sum())
             broken.append((marks[mask] == 0).mean())
             far = Shape(mask).distance < -2 * Shape(mask).half_thickness - 1
             assert not marks[far].any(), "half of it is not twice that"
-            exact = draw_area(layers, 1, 0, rng(seed))
+            exact = draw_area(layers, 1, 0, default_rng(seed))
             assert np.array_equal(exact > 0, mask)
     assert 0.15 < np.mean(more) < 0.9
     assert 0.005 < np.mean(broken) < 0.3
@@ -128,12 +126,14 @@ def test_a_negative_drawing_is_the_positive_one_of_the_complement(target: int) -
     # Errors are as large as those of the class, though the complement is thicker.
     thin = Shape(truth == target).half_thickness / Shape(truth != target).half_thickness
     for share, severity in ((1.0, 0.0), (1.0, 0.5), (0.3, 0.8)):
-        negative = draw_area(Layers(truth, FOUR), target, severity, rng(5), share, negative=True)
-        positive = draw_area(Layers(flipped), 1, severity * thin, rng(5), share)
+        negative = draw_area(
+            Layers(truth, FOUR), target, severity, default_rng(5), share, negative=True
+        )
+        positive = draw_area(Layers(flipped), 1, severity * thin, default_rng(5), share)
         assert np.array_equal(negative, target * positive)
-    exact = draw_area(Layers(truth, FOUR), target, 0, rng(), negative=True)
+    exact = draw_area(Layers(truth, FOUR), target, 0, default_rng(0), negative=True)
     assert np.array_equal(exact == target, truth != target)
-    wider = draw_area(Layers(truth, FOUR), target, 0.5, rng(1), negative=True) == target
+    wider = draw_area(Layers(truth, FOUR), target, 0.5, default_rng(1), negative=True) == target
     assert (wider & (truth == target)).any(), "it goes into the class that it denies"
 
 
@@ -142,7 +142,7 @@ def test_scribbles_stay_inside_their_class_and_are_connected_lines() -> None:
 
     for case in SCENES:
         truth = np.asarray(case.reference)
-        marks = draw_scribbles(Layers(truth, FOUR), [1, 2, 3], rng(1))
+        marks = draw_scribbles(Layers(truth, FOUR), [1, 2, 3], default_rng(1))
         assert np.array_equal(marks[marks >= 0], truth[marks >= 0])
         assert set(np.unique(marks)) == {-1, 0, 1, 2, 3}
         for k in range(FOUR):
@@ -153,15 +153,15 @@ def test_scribbles_stay_inside_their_class_and_are_connected_lines() -> None:
         assert (marks >= 0).mean() < 0.15
     ball = np.zeros((9, 9, 9), bool)
     ball[2:7, 2:7, 2:7] = True
-    assert not (scribble(Shape(ball), rng(2)) & ~ball).any()
-    assert not scribble(Shape(np.zeros((5, 5))), rng()).any()
+    assert not (scribble(Shape(ball), default_rng(2)) & ~ball).any()
+    assert not scribble(Shape(np.zeros((5, 5))), default_rng(0)).any()
 
 
 def test_a_scribble_keeps_to_the_middle() -> None:
     bar = np.zeros((13, 60), bool)
     bar[2:11] = True
     depth = Shape(bar).distance
-    lines = [scribble(Shape(bar), rng(k)) for k in range(30)]
+    lines = [scribble(Shape(bar), default_rng(k)) for k in range(30)]
     long = [line for line in lines if line.any(axis=0).sum() > 20]
     assert np.mean([depth[line].mean() for line in long]) > 1.2 * depth[bar].mean()
 
@@ -169,8 +169,8 @@ def test_a_scribble_keeps_to_the_middle() -> None:
 @pytest.mark.parametrize("space", [(25, 31), (10, 12, 11)])
 def test_boxes_are_the_bounding_boxes(space: tuple[int, ...]) -> None:
     mask = np.zeros(space, bool)
-    mask[tuple(slice(1, 4) for _ in space)] = rng(1).random((3,) * len(space)) < 0.6
-    mask[tuple(slice(6, 9) for _ in space)] = rng(2).random((3,) * len(space)) < 0.6
+    mask[tuple(slice(1, 4) for _ in space)] = default_rng(1).random((3,) * len(space)) < 0.6
+    mask[tuple(slice(6, 9) for _ in space)] = default_rng(2).random((3,) * len(space)) < 0.6
     expected = np.zeros(space, bool)
     for corner in (1, 6):
         block = [p for p in product(*[range(corner, corner + 3)] * len(space)) if mask[p]]
@@ -201,7 +201,7 @@ def test_levels_grow_from_the_middle_of_thick_vessels_to_nearly_all() -> None:
     for case in phantom_study("vessels", 3, (64, 64)):
         truth = np.asarray(case.reference)
         shape = Shape(truth > 0)
-        parts = [draw_area(Layers(truth), 1, 0, rng(2), level=k) > 0 for k in range(1, 6)]
+        parts = [draw_area(Layers(truth), 1, 0, default_rng(2), level=k) > 0 for k in range(1, 6)]
         area = int(shape.mask.sum())
         assert [int(part.sum()) for part in parts] == [round(share * area) for share in LEVELS]
         depths = [shape.distance[part].mean() for part in parts]
@@ -209,10 +209,10 @@ def test_levels_grow_from_the_middle_of_thick_vessels_to_nearly_all() -> None:
         for smaller, larger in pairwise(parts):
             assert not (smaller & ~larger).any()
         assert not (parts[-1] & ~shape.mask).any()
-        denied = draw_area(Layers(truth), 1, 0, rng(2), level=1, negative=True) > 0
+        denied = draw_area(Layers(truth), 1, 0, default_rng(2), level=1, negative=True) > 0
         assert not (denied & shape.mask).any()
         assert shape.distance[denied].max() < shape.distance[~shape.mask].mean()
-    assert not deepest(np.zeros((4, 4), bool), 0.5, rng()).any()
+    assert not deepest(np.zeros((4, 4), bool), 0.5, default_rng(0)).any()
 
 
 def test_who_is_simulated_and_what_their_drawings_mean() -> None:
@@ -271,7 +271,7 @@ def test_bad_orders_are_refused(raters: str, message: str) -> None:
         simulate(LESIONS, raters)
 
 
-def counted(
+def count_confusion(
     labels: NDArray[np.int16], truth: NDArray[np.int16], classes: int
 ) -> NDArray[np.float64]:
     counts = np.zeros((classes, classes))
@@ -302,7 +302,7 @@ def test_the_confusion_of_two_classes_is_that_of_the_labels(unmarked: str) -> No
     for k, labels in enumerate(exact[0].labels):
         if exact.raters[k].startswith("level"):
             continue
-        counts = counted(labels, truth, 2)
+        counts = count_confusion(labels, truth, 2)
         rows = np.where(
             counts.sum(1, keepdims=True) > 0,
             counts / counts.sum(1, keepdims=True).clip(1),
@@ -416,14 +416,9 @@ def test_files_hold_the_marks_and_the_study_their_kinds(form: str, tmp_path: Pat
         assert np.array_equal(held, np.where(drawn > 0, drawn, 0)), "0 is unmarked"
 
 
-def test_the_command_line_draws_and_says_what_is_wrong(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def run(*arguments: object) -> Outcome:
-        return run_in_process(capsys, monkeypatch, *arguments)
-
+def test_the_command_line_draws_and_says_what_is_wrong(tmp_path: Path, run_raters: Run) -> None:
     call = ["simulate", "scenes", "--number", "2", "--shape", "40x44", "--raters"]
-    done = run(
+    done = run_raters(
         *call,
         "positive@0.5,negative",
         "--unmarked",
@@ -447,17 +442,17 @@ def test_the_command_line_draws_and_says_what_is_wrong(
     assert np.load(tmp_path / "known.npz")["transition"].shape == (2, 4, 4, 4)
     for raters, usual in (("positive,negative", "unknown"), ("positive,box", "rest")):
         small = ["simulate", "lesions", "--number", "1", "--shape", "32x32", "--raters", raters]
-        assert run(*small, "-o", str(tmp_path / raters)).code == 0
+        assert run_raters(*small, "-o", str(tmp_path / raters)).code == 0
         assert read(tmp_path / raters).unmarked == usual  # as files of these kinds are read
         assert simulate(LESIONS, raters).unmarked == "rest"
         assert simulate(LESIONS, raters, unmarked=None).unmarked == usual
     for raters, words in (("positive@2", "share 2"), ("level9", "found the rater 'level9'")):
-        refused = run(*call, raters, "-o", str(tmp_path / "b"))
+        refused = run_raters(*call, raters, "-o", str(tmp_path / "b"))
         assert refused.code == 2
         assert words in refused.err
-    discs = run(
+    discs = run_raters(
         "simulate", "discs-equal", "--number", "2", "--shape", "48x48", "-o", str(tmp_path / "c")
     )
     assert discs.code == 0, discs.err
     assert read(tmp_path / "c").raters[6] == "equal7"
-    assert run("simulate", "discs", "--shape", "32x32", "-o", str(tmp_path / "d")).code == 2
+    assert run_raters("simulate", "discs", "--shape", "32x32", "-o", str(tmp_path / "d")).code == 2

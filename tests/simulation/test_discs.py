@@ -15,7 +15,7 @@ STUDY = disc_study(24, seed=1)
 NAMES = ("careful1", "careful2", "biased1", "biased2", "biased3", "biased4", "biased5")
 
 
-def outside(drawn: np.ndarray, truth: np.ndarray) -> np.ndarray:
+def distance_outside(drawn: np.ndarray, truth: np.ndarray) -> np.ndarray:
     """How far the drawn border lies outside of the true one, in each of 24 directions.
 
     Directions count alike: pixels would count more where the border lies further out.
@@ -34,7 +34,7 @@ def borders(study: raters.Study) -> np.ndarray:
     for case in study:
         for r, mask in enumerate(case.labels):
             for k in (1, 2):
-                found[r][k - 1].append(outside(mask >= k, case.reference >= k))
+                found[r][k - 1].append(distance_outside(mask >= k, case.reference >= k))
     return np.array(
         [[(np.concatenate(b).mean(), np.concatenate(b).std()) for b in own] for own in found]
     )
@@ -83,7 +83,7 @@ def test_the_vote_is_too_large_and_that_of_equal_raters_is_right() -> None:
     for name, study in (("biased", STUDY), ("equal", equal)):
         vote = raters.fuse(study, "vote")
         off[name] = np.mean(
-            [outside(vote[c.id].labels >= 1, c.reference >= 1).mean() for c in study]
+            [distance_outside(vote[c.id].labels >= 1, c.reference >= 1).mean() for c in study]
         )
         assert np.array_equal(study[5].reference, STUDY[5].reference)
     # The middle of -4, 0, 0, 3, 4, 5, 6, each with its noise: the least of the last four.

@@ -35,7 +35,7 @@ def strokes(number: int) -> list[NDArray[np.int16]]:
     return masks
 
 
-def nested() -> NDArray[np.int16]:
+def draw_nested_squares() -> NDArray[np.int16]:
     truth = np.zeros((40, 40), np.int16)
     truth[5:35, 5:35] = 1
     truth[14:26, 14:26] = 2
@@ -157,7 +157,7 @@ def test_large_objects_are_seen_and_small_ones_missed() -> None:
 
 @pytest.mark.parametrize("name", ALL)
 def test_a_target_class_leaves_the_others_as_stated(name: str) -> None:
-    truth = nested()
+    truth = draw_nested_squares()
     severity = 30 if name == "miss-small" else 2.5
     rng = np.random.default_rng(1)
     drawn = draw_classes(truth, DRAWERS[name], severity, rng, target=2, num_classes=3)
@@ -170,7 +170,7 @@ def test_a_target_class_leaves_the_others_as_stated(name: str) -> None:
 
 
 def test_without_target_the_higher_class_draws_the_border() -> None:
-    truth = nested()
+    truth = draw_nested_squares()
     over = draw_classes(truth, DRAWERS["over"], 2, np.random.default_rng(0))
     assert (over[truth == 2] == 2).all()
     assert (over >= truth).all()
@@ -182,7 +182,7 @@ def test_without_target_the_higher_class_draws_the_border() -> None:
 
 
 def test_wrong_mixes_classes_up() -> None:
-    truth = nested()
+    truth = draw_nested_squares()
     drawn = draw_classes(truth, DRAWERS["wrong"], 1, np.random.default_rng(0), target=2)
     changed = drawn != truth
     assert (truth[changed] == 2).all()
@@ -191,7 +191,7 @@ def test_wrong_mixes_classes_up() -> None:
 
 
 def test_missing_pixels_stay_missing() -> None:
-    truth = nested()
+    truth = draw_nested_squares()
     truth[:8] = -1
     for name in ALL:
         drawn = draw_classes(truth, DRAWERS[name], 3, np.random.default_rng(0))
@@ -208,7 +208,7 @@ def test_mean_dice_of_several_classes_and_of_a_target() -> None:
 
 
 def test_confusion_of_a_drawn_rater_equals_a_slow_count() -> None:
-    truth = nested()
+    truth = draw_nested_squares()
     drawer = DRAWERS["over"]
     found = rater_confusion(truth, drawer, 2, np.random.default_rng(3), draws=4, num_classes=4)
     counts = np.zeros((4, 4))
@@ -254,6 +254,6 @@ def test_phantoms_refuse_what_they_cannot_draw() -> None:
 
 
 def test_layers_share_what_they_know() -> None:
-    layers = Layers(nested())
+    layers = Layers(draw_nested_squares())
     assert layers.shape(1).distance is layers.shape(1).distance
     assert layers.foreground == [1, 2]

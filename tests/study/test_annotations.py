@@ -72,7 +72,7 @@ def test_readings_equal_plain_loops(kind: Annotation, unmarked: Unmarked, num_cl
         assert np.array_equal(reading(settled, kind, unmarked, num_classes), found)
 
 
-def mixed(num_classes: int = 2, cases: int = 3) -> dict[str, Any]:
+def draw_every_kind(num_classes: int = 2, cases: int = 3) -> dict[str, Any]:
     """Make the arrays of a study with a rater of every kind; boxes are boxes."""
     rng = np.random.default_rng(0)
     labels = rng.integers(0, num_classes, (cases, 5, 6, 8)).astype(np.int16)
@@ -89,7 +89,7 @@ def mixed(num_classes: int = 2, cases: int = 3) -> dict[str, Any]:
     }
 
 
-def by_hand(arrays: dict[str, Any], unmarked: str, case: int) -> Array:
+def read_case_by_hand(arrays: dict[str, Any], unmarked: str, case: int) -> Array:
     """Read all drawings of a case pixel by pixel."""
     kinds = arrays["annotations"]
     classes = len(arrays["classes"])
@@ -102,7 +102,7 @@ def assert_reads(study: Study, arrays: dict[str, Any], unmarked: str) -> None:
     assert dict(study.annotations) == arrays["annotations"]
     assert study.unmarked == unmarked
     for k, case in enumerate(study):
-        assert np.array_equal(case.labels, by_hand(arrays, unmarked, k))
+        assert np.array_equal(case.labels, read_case_by_hand(arrays, unmarked, k))
         assert np.array_equal(case.drawings, arrays["labels"][k])
 
 
@@ -110,7 +110,7 @@ def assert_reads(study: Study, arrays: dict[str, Any], unmarked: str) -> None:
 @pytest.mark.parametrize("unmarked", BOTH)
 def test_every_writer_keeps_kinds(tmp_path: Path, num_classes: int, unmarked: Unmarked) -> None:
     """Drawings stay as they are drawn, so that they can be read otherwise later."""
-    arrays = mixed(num_classes)
+    arrays = draw_every_kind(num_classes)
     study = Study.from_arrays(**arrays, unmarked=unmarked)
     assert_reads(study, arrays, unmarked)
     packed = study.write(tmp_path / "packed", "packed")
@@ -123,12 +123,14 @@ def test_every_writer_keeps_kinds(tmp_path: Path, num_classes: int, unmarked: Un
 
 
 def test_parts_keep_kinds() -> None:
-    arrays = mixed()
+    arrays = draw_every_kind()
     study = Study.from_arrays(**arrays, splits=["train", "test", "train"], unmarked="rest")
     part = study.select(raters=["ben", "ann"], split="train")
     assert dict(part.annotations) == {"ann": "positive", "ben": "negative"}
-    assert np.array_equal(part[1].labels, by_hand(arrays, "rest", 2)[[1, 2]])
-    assert np.array_equal(study.to_torch()[1]["labels"].numpy(), by_hand(arrays, "rest", 1))
+    assert np.array_equal(part[1].labels, read_case_by_hand(arrays, "rest", 2)[[1, 2]])
+    assert np.array_equal(
+        study.to_torch()[1]["labels"].numpy(), read_case_by_hand(arrays, "rest", 1)
+    )
     assert study.annotate({"ben": "mask"}).annotations["ben"] == "mask"
 
 
@@ -153,7 +155,7 @@ def test_masks_are_unchanged(num_classes: int, seeds: list[int], empty: bool) ->
 
 def test_files_of_masks_are_as_before(tmp_path: Path) -> None:
     """No key is added to `study.yaml` or to the journal of a study without kinds."""
-    arrays = mixed()
+    arrays = draw_every_kind()
     del arrays["annotations"]
     Study.from_arrays(**arrays).write(tmp_path / "study")
     content = yaml.safe_load((tmp_path / "study/study.yaml").read_text())
@@ -195,7 +197,7 @@ def test_chosen_classes_say_what_they_said(kind: Annotation, unmarked: Unmarked,
 
 
 def test_chosen_classes_are_written_as_they_are_read(tmp_path: Path) -> None:
-    arrays = mixed(4)
+    arrays = draw_every_kind(4)
     for unmarked in BOTH:
         part = Study.from_arrays(**arrays, unmarked=unmarked).select(classes=["core", "rim"])
         for form in ("canonical", "packed"):
@@ -331,7 +333,7 @@ def test_tables_have_no_kinds(tmp_path: Path) -> None:
     ],
 )
 def test_odd_study_files_are_refused(tmp_path: Path, line: str, message: str) -> None:
-    arrays = mixed()
+    arrays = draw_every_kind()
     del arrays["annotations"]
     Study.from_arrays(**arrays).write(tmp_path / "study", "packed")
     with open(tmp_path / "study/study.yaml", "a") as file:
@@ -375,7 +377,7 @@ def test_a_box_that_is_none_is_refused_by_name(tmp_path: Path) -> None:
 
 
 def test_negatives_of_several_classes_are_left_out_or_refused() -> None:
-    arrays = mixed(3)
+    arrays = draw_every_kind(3)
     study = Study.from_arrays(**arrays)
     assert study.negatives == ("ben",)
     agreement = raters.agree(study)
@@ -394,7 +396,7 @@ def test_negatives_of_several_classes_are_left_out_or_refused() -> None:
 
 
 def test_evaluate_compares_with_who_says_what_a_pixel_is() -> None:
-    arrays = mixed(3)
+    arrays = draw_every_kind(3)
     reference = np.zeros((3, 6, 8), int)
     reference[:, 2:5, 2:5] = 1
     study = Study.from_arrays(**arrays, reference=reference)
@@ -419,11 +421,11 @@ def test_agreement_of_drawings_by_hand() -> None:
 
 def test_fusion_reads_drawings() -> None:
     """Two classes: a vote over drawings is the vote over what they say."""
-    arrays = mixed()
+    arrays = draw_every_kind()
     for unmarked in BOTH:
         fused = raters.fuse(Study.from_arrays(**arrays, unmarked=unmarked), "vote")
         for k in range(3):
-            said = by_hand(arrays, unmarked, k)
+            said = read_case_by_hand(arrays, unmarked, k)
             votes = np.stack([(said == c).sum(axis=0) for c in range(2)])
             clear = votes[0] != votes[1]
             assert clear.any()
@@ -431,11 +433,11 @@ def test_fusion_reads_drawings() -> None:
 
 
 def test_counts_before_training_are_of_what_is_said() -> None:
-    arrays = mixed(3)
+    arrays = draw_every_kind(3)
     study = Study.from_arrays(**arrays)
     assert study.unmarked == "unknown" and study.annotate({"ben": "mask"}).unmarked == "unknown"
     assert Study.from_arrays(**{**arrays, "annotations": {"ann": "positive"}}).unmarked == "rest"
-    said = np.stack([by_hand(arrays, "unknown", k) for k in range(3)])
+    said = np.stack([read_case_by_hand(arrays, "unknown", k) for k in range(3)])
     rows = [k for k, name in enumerate(arrays["raters"]) if name != "ben"]
     expected = [int((said[:, rows] == c).sum()) for c in range(3)]
     assert survey(study).class_counts().tolist() == expected

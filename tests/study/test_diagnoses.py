@@ -12,19 +12,14 @@ import pytest
 
 import raters
 from raters.core.errors import RatersError
-from tests.support.command_line import Run, run_in_process
+from tests.support.command_line import Run
 from tests.support.makers import save
 
 MASK = np.array([[0, 1], [1, 1]], np.uint8)
 KNOWN = {"c0": "glaucoma", "c1": "normal", "c2": "", "c3": "glaucoma"}
 
 
-@pytest.fixture
-def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
-    return lambda *arguments: run_in_process(capsys, monkeypatch, *arguments)
-
-
-def manifest(folder: Path) -> Path:
+def write_manifest_with_diagnoses(folder: Path) -> Path:
     """Write masks by two raters, and a manifest that tells most diagnoses in one row of a case."""
     rows = [("case", "rater", "mask", "diagnosis")]
     for case, diagnosis in KNOWN.items():
@@ -42,10 +37,10 @@ def diagnoses(study: raters.Study) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("form", ["canonical", "packed"])
-def test_import_keeps_them(run: Run, tmp_path: Path, form: str) -> None:
-    source = manifest(tmp_path)
+def test_import_keeps_them(run_raters: Run, tmp_path: Path, form: str) -> None:
+    source = write_manifest_with_diagnoses(tmp_path)
     assert diagnoses(raters.read(source)) == KNOWN
-    assert run("import", source, "-o", tmp_path / "out", "--form", form).code == 0
+    assert run_raters("import", source, "-o", tmp_path / "out", "--form", form).code == 0
     assert diagnoses(raters.read(tmp_path / "out")) == KNOWN
     again = raters.read(tmp_path / "out").write(tmp_path / "again", "canonical")
     assert diagnoses(again) == KNOWN
@@ -98,8 +93,8 @@ def test_a_column_that_holds_the_labels_is_no_diagnosis_of_the_case() -> None:
     assert study.classes.names == ("x", "y")
 
 
-def test_cases_are_chosen_by_it(run: Run, tmp_path: Path) -> None:
-    source = manifest(tmp_path)
+def test_cases_are_chosen_by_it(run_raters: Run, tmp_path: Path) -> None:
+    source = write_manifest_with_diagnoses(tmp_path)
     study = raters.read(source)
     assert list(study.select(diagnosis="glaucoma").index.ids) == ["c0", "c3"]
     assert list(raters.read(source, diagnosis="normal").index.ids) == ["c1"]
@@ -110,21 +105,21 @@ def test_cases_are_chosen_by_it(run: Run, tmp_path: Path) -> None:
     plain = raters.Study.from_arrays(labels=np.zeros((1, 1, 2, 2), int))
     with pytest.raises(RatersError, match="this study has no diagnoses"):
         plain.select(diagnosis="glaucoma")
-    outcome = run("check", source, "--diagnosis", "glaucoma", "--json")
+    outcome = run_raters("check", source, "--diagnosis", "glaucoma", "--json")
     assert json.loads(outcome.out)["cases"] == 2
-    assert run("check", source, "--diagnosis", "cataract").code == 2
+    assert run_raters("check", source, "--diagnosis", "cataract").code == 2
 
 
-def test_check_shows_them(run: Run, tmp_path: Path) -> None:
-    source = manifest(tmp_path)
-    outcome = run("check", source, "--json")
+def test_check_shows_them(run_raters: Run, tmp_path: Path) -> None:
+    source = write_manifest_with_diagnoses(tmp_path)
+    outcome = run_raters("check", source, "--json")
     assert json.loads(outcome.out)["diagnoses"] == {"glaucoma": 2, "normal": 1}
-    assert "glaucoma 2, normal 1, none 1" in run("check", source).out
+    assert "glaucoma 2, normal 1, none 1" in run_raters("check", source).out
     assert "glaucoma" in raters.read(source)._repr_html_()
 
 
 def test_a_case_with_two_is_refused(tmp_path: Path) -> None:
-    source = manifest(tmp_path)
+    source = write_manifest_with_diagnoses(tmp_path)
     text = source.read_text().replace("c1,ann,ann/c1.png,", "c1,ann,ann/c1.png,glaucoma")
     source.write_text(text)
     with pytest.raises(RatersError, match=r"diagnosis 'normal' for case 'c1'.*'glaucoma'"):

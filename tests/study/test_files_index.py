@@ -19,7 +19,7 @@ from raters.study.study import Study
 from tests.support.makers import few, save, square
 
 
-def read(root: Path, pattern: str, **options: Any) -> Study:
+def read_below(root: Path, pattern: str, **options: Any) -> Study:
     """Read patterns below a folder."""
     beside = {k: str(root / v) for k, v in options.items() if k in ("images", "reference")}
     return raters.read(str(root / pattern), **options | beside)
@@ -35,7 +35,7 @@ def test_each_mask_and_image_goes_to_the_case_of_its_name(tmp_path: Path) -> Non
             save(tmp_path / f"masks/bob/c{k}.png", square(value=k))
         if k in (1, 5):
             save(tmp_path / f"truth/c{k}.png", square(value=k))
-    study = read(
+    study = read_below(
         tmp_path,
         "masks/{rater}/{case}.png",
         images="images/{case}.png",
@@ -75,7 +75,7 @@ def test_cases_and_raters_are_the_sets_of_their_names(
 def test_raters_and_cases_are_in_natural_order(tmp_path: Path) -> None:
     for name in ("r10/c10.png", "r10/c2.png", "r9/c2.png"):
         save(tmp_path / name, square())
-    study = read(tmp_path, "{rater}/{case}.png")
+    study = read_below(tmp_path, "{rater}/{case}.png")
     assert study.raters == ("r9", "r10")
     assert study.cases == ("c2", "c10")
 
@@ -86,7 +86,7 @@ def test_all_names_but_rater_class_and_modality_tell_cases_apart(tmp_path: Path)
         mask = tmp_path / f"{patient}/nodule-{nodule}/mask-{rater}/slice-0.png"
         save(mask, square(value=value))
         save(mask.parents[1] / "images/slice-0.png", np.full((4, 4), value, np.uint8))
-    study = read(tmp_path, pattern, images="{group}/nodule-{nodule}/images/slice-{case}.png")
+    study = read_below(tmp_path, pattern, images="{group}/nodule-{nodule}/images/slice-{case}.png")
     assert study.cases == ("P1/0/0", "P1/1/0", "P2/0/0")
     assert [c.group for c in study] == ["P1", "P1", "P2"]
     assert [int(c.labels.max()) for c in study] == [1, 2, 3]
@@ -98,7 +98,7 @@ def test_masks_and_images_in_one_folder(tmp_path: Path) -> None:
     for case in ("c1", "c2"):
         for name in ("ann", "bob", "image", "truth"):
             save(tmp_path / case / f"{name}.png", square())
-    study = read(
+    study = read_below(
         tmp_path, "{case}/{rater}.png", images="{case}/image.png", reference="{case}/truth.png"
     )
     assert study.raters == ("ann", "bob")
@@ -109,7 +109,7 @@ def test_an_image_without_masks_is_a_case_without_labels(tmp_path: Path) -> None
     save(tmp_path / "masks/ann/c1.png", square())
     for case in ("c0", "c1"):
         save(tmp_path / f"images/{case}.png", np.zeros((4, 4), np.uint8))
-    study = read(tmp_path, "masks/{rater}/{case}.png", images="images/{case}.png")
+    study = read_below(tmp_path, "masks/{rater}/{case}.png", images="images/{case}.png")
     assert study.cases == ("c0", "c1")
     assert (study["c0"].labels == MISSING).all()
 
@@ -119,7 +119,7 @@ def test_one_image_for_several_cases(tmp_path: Path) -> None:
     for time in ("t1", "t2"):
         save(tmp_path / f"masks/c1-{time}-ann.png", square())
     save(tmp_path / "images/c1.png", np.full((4, 4), 9, np.uint8))
-    study = read(tmp_path, "masks/{case}-{time}-{rater}.png", images="images/{case}.png")
+    study = read_below(tmp_path, "masks/{case}-{time}-{rater}.png", images="images/{case}.png")
     assert study.cases == ("c1/t1", "c1/t2")
     assert all(case.image is not None and case.image.max() == 9 for case in study)
 
@@ -128,7 +128,7 @@ def test_modalities_become_channels_in_order(tmp_path: Path) -> None:
     save(tmp_path / "ann/c1.png", square())
     for value, modality in enumerate(["T2", "FLAIR", "T10"]):
         save(tmp_path / f"images/c1_{modality}.png", np.full((4, 4), value, np.uint8))
-    study = read(tmp_path, "{rater}/{case}.png", images="images/{case}_{modality}.png")
+    study = read_below(tmp_path, "{rater}/{case}.png", images="images/{case}_{modality}.png")
     assert study.channels == ("FLAIR", "T2", "T10")
     image = study["c1"].image
     assert image is not None
@@ -140,7 +140,7 @@ def test_a_missing_modality_is_named(tmp_path: Path) -> None:
         save(tmp_path / f"ann/{case}.png", square())
     for name in ("c1_T1", "c1_T2", "c2_T1"):
         save(tmp_path / f"images/{name}.png", np.zeros((4, 4), np.uint8))
-    study = read(tmp_path, "{rater}/{case}.png", images="images/{case}_{modality}.png")
+    study = read_below(tmp_path, "{rater}/{case}.png", images="images/{case}_{modality}.png")
     assert study["c1"].image is not None
     with pytest.raises(RatersError, match=r"c2_T1.png: found no 'T2' image") as caught:
         _ = study["c2"].image
@@ -151,7 +151,7 @@ def test_modalities_on_different_grids_are_refused(tmp_path: Path) -> None:
     save(tmp_path / "ann/c1.png", square())
     save(tmp_path / "images/c1_T1.png", np.zeros((4, 4), np.uint8))
     save(tmp_path / "images/c1_T2.png", np.zeros((4, 5), np.uint8))
-    study = read(tmp_path, "{rater}/{case}.png", images="images/{case}_{modality}.png")
+    study = read_below(tmp_path, "{rater}/{case}.png", images="images/{case}_{modality}.png")
     with pytest.raises(RatersError, match=r"T2.png: found shape 4 x 5, expected 4 x 4.*T1.png"):
         _ = study["c1"].image
 
@@ -166,7 +166,7 @@ def by_class(tmp_path: Path) -> Path:
 
 
 def test_classes_that_overlap_are_refused(by_class: Path) -> None:
-    study = read(by_class, "{rater}/{case}_{class}.png")
+    study = read_below(by_class, "{rater}/{case}_{class}.png")
     with pytest.raises(RatersError, match="found 1 pixels in the classes cup and disc") as caught:
         _ = study["c1"].labels
     assert caught.value.kind == "overlap"
@@ -176,7 +176,7 @@ def test_classes_that_overlap_are_refused(by_class: Path) -> None:
 @pytest.mark.parametrize("order", [["cup", "disc"], ["disc", "cup"]])
 def test_the_class_that_is_listed_last_wins(by_class: Path, order: list[str]) -> None:
     values = ["background", *order]
-    study = read(by_class, "{rater}/{case}_{class}.png", overlap="priority", values=values)
+    study = read_below(by_class, "{rater}/{case}_{class}.png", overlap="priority", values=values)
     assert study.classes.names == ("background", *order)
     drawn = {"disc": square(), "cup": square(corner=1)}
     expected = np.zeros((4, 4), int)
@@ -189,7 +189,7 @@ def test_the_class_that_is_listed_last_wins(by_class: Path, order: list[str]) ->
 
 
 def test_classes_that_overlap_make_a_class_of_their_own(by_class: Path) -> None:
-    study = read(by_class, "{rater}/{case}_{class}.png", overlap="combine")
+    study = read_below(by_class, "{rater}/{case}_{class}.png", overlap="combine")
     assert study.classes.names == ("background", "cup", "disc", "cup+disc")
     disc = square() > 0
     cup = square(corner=1) > 0
@@ -204,28 +204,28 @@ def test_ignored_values_in_files_of_one_class(tmp_path: Path) -> None:
     cup[0, 3] = 7
     save(tmp_path / "ann/c1_disc.png", disc)
     save(tmp_path / "ann/c1_cup.png", cup)
-    study = read(tmp_path, "{rater}/{case}_{class}.png", ignore=7)
+    study = read_below(tmp_path, "{rater}/{case}_{class}.png", ignore=7)
     expected = np.select([disc == 7, cup == 7, disc == 1, cup == 255], [MISSING, MISSING, 2, 1], 0)
     assert (study["c1"].labels[0] == expected).all()
 
 
 def test_a_file_of_one_class_with_two_values_is_refused(tmp_path: Path) -> None:
     save(tmp_path / "ann/c1_disc.png", square(value=1) + square(value=5, corner=2))
-    study = read(tmp_path, "{rater}/{case}_{class}.png")
+    study = read_below(tmp_path, "{rater}/{case}_{class}.png")
     with pytest.raises(RatersError, match="found values 1, 5, expected 0 and one other"):
         _ = study["c1"].labels
 
 
 def test_a_rater_without_any_class_file_labelled_nothing(by_class: Path) -> None:
     save(by_class / "bob/c2_disc.png", square())
-    study = read(by_class, "{rater}/{case}_{class}.png", overlap="priority")
+    study = read_below(by_class, "{rater}/{case}_{class}.png", overlap="priority")
     assert (study["c2"].labels[0] == MISSING).all()
     assert (study["c2"].labels[1] != MISSING).all()
 
 
 def test_references_with_a_file_a_class(by_class: Path) -> None:
     save(by_class / "truth/c1_cup.png", square())
-    study = read(
+    study = read_below(
         by_class,
         "{rater}/{case}_{class}.png",
         reference="truth/{case}_{class}.png",
@@ -242,7 +242,7 @@ def test_splits_come_from_folders(tmp_path: Path, of_images: bool) -> None:
         save(tmp_path / f"flat/ann/{case}.png", square())
         save(tmp_path / f"images/{split}/{case}.png", square())
     masks = "flat/{rater}/{case}.png" if of_images else "masks/{rater}/{split}/{case}.png"
-    study = read(tmp_path, masks, images="images/{split}/{case}.png")
+    study = read_below(tmp_path, masks, images="images/{split}/{case}.png")
     test = study.select(split="test")
     assert [case.split for case in test] == ["test"]
     assert test.cases == (("c2",) if of_images else ("test/c2",))
@@ -255,7 +255,7 @@ def test_groups_come_from_the_images_where_only_they_tell(tmp_path: Path) -> Non
     for case in ("c1", "c2"):
         save(tmp_path / f"masks/ann/{case}.png", square())
     save(tmp_path / "images/patient/c1.png", square())
-    study = read(tmp_path, "masks/{rater}/{case}.png", images="images/{group}/{case}.png")
+    study = read_below(tmp_path, "masks/{rater}/{case}.png", images="images/{group}/{case}.png")
     assert [case.group for case in study] == ["patient", "c2"]
 
 
@@ -263,9 +263,9 @@ def test_two_cases_with_one_name_are_refused(tmp_path: Path) -> None:
     for folder in ("site1", "site2"):
         save(tmp_path / folder / "ann" / "c1.png", square())
     with pytest.raises(RatersError, match=r"site2.*found a second file for case 'c1'.*site1") as e:
-        read(tmp_path, "*/{rater}/{case}.png")
+        read_below(tmp_path, "*/{rater}/{case}.png")
     assert e.value.kind == "duplicate"
-    study = read(tmp_path, "*/{rater}/{case}.png", strict=False)
+    study = read_below(tmp_path, "*/{rater}/{case}.png", strict=False)
     assert [p.kind for p in study.problems] == ["duplicate"]
 
 
@@ -274,7 +274,7 @@ def test_a_link_that_leads_nowhere_is_an_error_of_its_own_case(tmp_path: Path, t
     for case in ("c1", "c3"):
         save(tmp_path / f"ann/{case}.png", square())
     (tmp_path / "ann/c2.png").symlink_to(target)
-    study = read(tmp_path, "{rater}/{case}.png")
+    study = read_below(tmp_path, "{rater}/{case}.png")
     assert study.cases == ("c1", "c2", "c3")
     assert [study[case].labels.max() for case in ("c1", "c3")] == [1, 1]
     with pytest.raises(RatersError, match=r"c2.png: ") as caught:
@@ -290,8 +290,8 @@ def test_a_folder_that_leads_nowhere_is_an_error_that_hides_nothing(tmp_path: Pa
     save(tmp_path / "ann/c1.png", square())
     (tmp_path / "bob").symlink_to("gone")
     with pytest.raises(RatersError, match=r"bob: a link that leads nowhere"):
-        read(tmp_path, "{rater}/{case}.png")
-    study = read(tmp_path, "{rater}/{case}.png", strict=False)
+        read_below(tmp_path, "{rater}/{case}.png")
+    study = read_below(tmp_path, "{rater}/{case}.png", strict=False)
     assert study.cases == ("c1",)
     assert len(study.problems) == 1
 
@@ -310,7 +310,7 @@ def test_patterns_that_cannot_tell_are_refused(
 ) -> None:
     save(tmp_path / "ann/c1.png", square())
     with pytest.raises(RatersError, match=words) as caught:
-        read(tmp_path, **options)
+        read_below(tmp_path, **options)
     assert caught.value.kind == "pattern"
 
 
@@ -319,7 +319,7 @@ def test_a_pattern_beside_the_masks_that_finds_nothing_says_so(tmp_path: Path, r
     save(tmp_path / "ann/c1.png", square())
     (tmp_path / "scans").mkdir()
     with pytest.raises(RatersError, match="scans is empty"):
-        read(tmp_path, "{rater}/{case}.png", **{role: "scans/{case}.png"})
+        read_below(tmp_path, "{rater}/{case}.png", **{role: "scans/{case}.png"})
 
 
 def test_a_folder_of_masks_is_answered_with_its_pattern(tmp_path: Path) -> None:

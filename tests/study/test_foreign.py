@@ -128,7 +128,7 @@ def test_geometry_is_kept_to_the_end(tmp_path: Path) -> None:
     assert study.write(tmp_path / "s")["0"].geometry.spacing == (0.5, 0.75, 3.0)
 
 
-def refused(words: str, **given: Any) -> None:
+def assert_arrays_refused(words: str, **given: Any) -> None:
     with pytest.raises(RatersError, match=words):
         raters.Study.from_arrays(**given)
 
@@ -136,22 +136,26 @@ def refused(words: str, **given: Any) -> None:
 def test_what_is_not_understood_is_refused() -> None:
     picture = itk_picture()
     affine = np.diag([0.5, 0.75, 3.0, 1.0])
-    refused("DataFrame as labels.*Study.from_frame", labels=pd.DataFrame({"ann": [0, 1]}))
-    refused("SimpleITK.Image as labels, expected a sequence", labels=picture)
-    refused("labels of case 0: found one image.*expected one per rater", labels=[picture])
-    refused("found str as images", images="images/{case}.png")
-    refused("labels of case 0: found dict", labels=[[{"a": 1}]])
-    refused("found .*set", labels=[[{1, 2}]])
+    assert_arrays_refused(
+        "DataFrame as labels.*Study.from_frame", labels=pd.DataFrame({"ann": [0, 1]})
+    )
+    assert_arrays_refused("SimpleITK.Image as labels, expected a sequence", labels=picture)
+    assert_arrays_refused(
+        "labels of case 0: found one image.*expected one per rater", labels=[picture]
+    )
+    assert_arrays_refused("found str as images", images="images/{case}.png")
+    assert_arrays_refused("labels of case 0: found dict", labels=[[{"a": 1}]])
+    assert_arrays_refused("found .*set", labels=[[{1, 2}]])
     colours = sitk.GetImageFromArray(np.zeros((6, 4, 3), np.uint8), isVector=True)
-    refused("labels of case 0: found 3 channels", labels=[[colours]])
+    assert_arrays_refused("labels of case 0: found 3 channels", labels=[[colours]])
     other = to_itk(VOLUME, np.diag([0.5, 0.75, 2.0, 1.0]))
     first = to_itk(VOLUME, affine)
-    refused("spacing", labels=[[first, other]])
-    refused("spacing", images=[other], labels=[[first]])
-    refused("spacing", labels=[[first]], affines=[np.eye(4)])
-    refused("shape", labels=[[first, to_itk(VOLUME[:2], affine)]])
+    assert_arrays_refused("spacing", labels=[[first, other]])
+    assert_arrays_refused("spacing", images=[other], labels=[[first]])
+    assert_arrays_refused("spacing", labels=[[first]], affines=[np.eye(4)])
+    assert_arrays_refused("shape", labels=[[first, to_itk(VOLUME[:2], affine)]])
     half = sitk.GetImageFromArray(np.full((6, 4), 0.5))
-    refused("found value 0.5, expected whole numbers", labels=[[half]])
+    assert_arrays_refused("found value 0.5, expected whole numbers", labels=[[half]])
 
 
 def test_meta_tensors_keep_their_affine() -> None:

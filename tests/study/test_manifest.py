@@ -13,7 +13,7 @@ from raters.core.errors import RatersError
 from tests.support.makers import save, square
 
 
-def manifest(folder: Path, text: str, name: str = "manifest.csv") -> Path:
+def write_manifest(folder: Path, text: str, name: str = "manifest.csv") -> Path:
     path = folder / name
     path.write_text(text, encoding="utf-8")
     return path
@@ -23,7 +23,7 @@ def test_every_column(tmp_path: Path) -> None:
     """Paths are relative to the manifest; an image may be named again; order does not matter."""
     for value, name in enumerate(["a1", "a2", "b1", "t1", "x1 T1", "x1-T2", "x2"], start=1):
         save(tmp_path / f"deep/{name}.png", square(value=value))
-    path = manifest(
+    path = write_manifest(
         tmp_path,
         "case,rater,mask,image,reference,group,split,modality,site\n"
         "c2,ann,deep/a2.png,deep/x2.png,,P,test,T1,x\n"
@@ -50,7 +50,7 @@ def test_absolute_paths_and_a_file_a_class(tmp_path: Path) -> None:
     disc = save(tmp_path / "disc.png", square(value=255))
     cup = save(tmp_path / "cup.png", square(value=255, corner=2))
     text = f"case,rater,mask,class\nc1,ann,{disc},disc\nc1,ann,{cup},cup\n"
-    study = raters.read(manifest(tmp_path, text))
+    study = raters.read(write_manifest(tmp_path, text))
     assert study.classes.names == ("background", "cup", "disc")
     assert np.array_equal(study["c1"].labels[0], 2 * square() + square(corner=2))
 
@@ -59,7 +59,7 @@ def test_odd_text(tmp_path: Path) -> None:
     """A byte-order mark, blanks around cells, quotes, Windows line ends and blank lines."""
     save(tmp_path / "my, mask.png", square())
     text = '\ufeff case , rater,mask\r\n c1 ,Jürgen K,"my, mask.png"\r\n\r\n'
-    path = manifest(tmp_path, text)
+    path = write_manifest(tmp_path, text)
     study = raters.read(path)
     assert (study.cases, study.raters) == (("c1",), ("Jürgen K",))
     assert study["c1"].labels.max() == 1
@@ -98,7 +98,7 @@ def test_odd_text(tmp_path: Path) -> None:
     ],
 )
 def test_faults_are_named_with_file_and_row(tmp_path: Path, text: str, words: str) -> None:
-    path = manifest(tmp_path, text)
+    path = write_manifest(tmp_path, text)
     with pytest.raises(RatersError, match=words) as caught:
         raters.read(path)
     assert caught.value.file == str(path)
@@ -106,7 +106,7 @@ def test_faults_are_named_with_file_and_row(tmp_path: Path, text: str, words: st
 
 def test_a_missing_mask_file_is_an_error_of_its_case_alone(tmp_path: Path) -> None:
     save(tmp_path / "b.png", square())
-    study = raters.read(manifest(tmp_path, "case,rater,mask\nc1,ann,a.png\nc2,ann,b.png\n"))
+    study = raters.read(write_manifest(tmp_path, "case,rater,mask\nc1,ann,a.png\nc2,ann,b.png\n"))
     assert study["c2"].labels.max() == 1
     with pytest.raises(RatersError, match=r"a.png: there is no such file") as caught:
         _ = study["c1"].labels
@@ -117,7 +117,7 @@ def test_a_case_with_nothing_but_an_image(tmp_path: Path) -> None:
     save(tmp_path / "a.png", square())
     save(tmp_path / "x.png", square(value=9))
     text = "case,rater,mask,image\nc1,ann,a.png,\nc2,,,x.png\n"
-    study = raters.read(manifest(tmp_path, text))
+    study = raters.read(write_manifest(tmp_path, text))
     assert (study["c2"].labels == MISSING).all()
     assert study["c1"].image is None
 

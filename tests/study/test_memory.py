@@ -69,30 +69,30 @@ class Hungry:
 
 
 @pytest.fixture
-def study() -> raters.Study:
+def hungry_study() -> raters.Study:
     labels = np.zeros((3, 2, 6, 6), int)
     labels[:, :, 1:3] = 1
     plain = raters.Study.from_arrays(labels=labels, raters=["ann", "bob"])
     return replace(plain, backend=Hungry(plain.backend))
 
 
-def test_check_names_the_case(study: raters.Study) -> None:
-    report = raters.check(study)
+def test_check_names_the_case(hungry_study: raters.Study) -> None:
+    report = raters.check(hungry_study)
     found = [(p.case, p.rater) for p in report.problems if p.kind == "memory"]
     assert found[:2] == [("1", "ann"), ("1", "bob")]
     assert report.raters == {"ann": 2, "bob": 2}
 
 
-def test_fusing_and_importing_go_on(study: raters.Study, tmp_path: Path) -> None:
-    fused = write_consensus(raters.fuse(study, "vote"), tmp_path / "fused")
-    written = import_study(study, tmp_path / "study")
+def test_fusing_and_importing_go_on(hungry_study: raters.Study, tmp_path: Path) -> None:
+    fused = write_consensus(raters.fuse(hungry_study, "vote"), tmp_path / "fused")
+    written = import_study(hungry_study, tmp_path / "study")
     for result in (fused, written):
         assert result.written == 2
         assert [error.case for error in result.failures] == ["1"]
         assert "9 GiB" in str(result.failures[0])
 
 
-def test_labels_name_the_case(study: raters.Study) -> None:
+def test_labels_name_the_case(hungry_study: raters.Study) -> None:
     with pytest.raises(RatersError, match="too little memory for case '1'") as caught:
-        _ = study["1"].labels
+        _ = hungry_study["1"].labels
     assert caught.value.kind == "memory"

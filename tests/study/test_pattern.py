@@ -17,7 +17,7 @@ words = st.text(st.sampled_from("abc_-. 12é漢"), min_size=1, max_size=6).filte
 )
 
 
-def found(root: Path, pattern: str) -> dict[str, dict[str, str]]:
+def find_files(root: Path, pattern: str) -> dict[str, dict[str, str]]:
     """Return what a pattern finds below a folder, and hold it to having no problems."""
     problems: list[RatersError] = []
     matches = list(Pattern(str(root / pattern)).walk(problems))
@@ -34,7 +34,7 @@ def touch(root: Path, *names: str) -> None:
 
 def test_rater_folders_with_case_files(tmp_path: Path) -> None:
     touch(tmp_path, "ann/c1.png", "ann/c2.png", "bob/c1.png", "bob/c1.txt", "readme.png")
-    assert found(tmp_path, "{rater}/{case}.png") == {
+    assert find_files(tmp_path, "{rater}/{case}.png") == {
         "ann/c1.png": {"rater": "ann", "case": "c1"},
         "ann/c2.png": {"rater": "ann", "case": "c2"},
         "bob/c1.png": {"rater": "bob", "case": "c1"},
@@ -68,48 +68,55 @@ def test_whatever_fits_gives_its_own_name_back(rater: str, case: str) -> None:
 
 def test_characters_of_regular_expressions_mean_themselves(tmp_path: Path) -> None:
     touch(tmp_path, "a+(1)/c.png", "aa1/c.png", "a+(1)/cxpng")
-    assert list(found(tmp_path, "a+(1)/{case}.png")) == ["a+(1)/c.png"]
+    assert list(find_files(tmp_path, "a+(1)/{case}.png")) == ["a+(1)/c.png"]
 
 
 def test_lidc_like_levels(tmp_path: Path) -> None:
     name = "LIDC-1/nodule-0/mask-2/slice-07.png"
     touch(tmp_path, name, "LIDC-1/nodule-0/images/slice-07.png")
     pattern = "{group}/nodule-{nodule}/mask-{rater}/slice-{case}.png"
-    assert found(tmp_path, pattern) == {
+    assert find_files(tmp_path, pattern) == {
         name: {"group": "LIDC-1", "nodule": "0", "rater": "2", "case": "07"}
     }
 
 
 def test_a_name_that_comes_again_must_be_the_same(tmp_path: Path) -> None:
     touch(tmp_path, "c1/c1_ann.png", "c1/c2_ann.png", "c2/c2_bob.png")
-    assert list(found(tmp_path, "{case}/{case}_{rater}.png")) == ["c1/c1_ann.png", "c2/c2_bob.png"]
+    assert list(find_files(tmp_path, "{case}/{case}_{rater}.png")) == [
+        "c1/c1_ann.png",
+        "c2/c2_bob.png",
+    ]
 
 
 def test_a_star_is_anything_within_a_level(tmp_path: Path) -> None:
     touch(tmp_path, "ann_2019/c1.png", "bob/c1.png", "bob/deep/c2.png", "_/c1.png")
-    assert {k: v["rater"] for k, v in found(tmp_path, "{rater}_*/{case}.png").items()} == {
+    assert {k: v["rater"] for k, v in find_files(tmp_path, "{rater}_*/{case}.png").items()} == {
         "ann_2019/c1.png": "ann"
     }
-    assert set(found(tmp_path, "*/{case}.png")) == {"ann_2019/c1.png", "bob/c1.png", "_/c1.png"}
+    assert set(find_files(tmp_path, "*/{case}.png")) == {
+        "ann_2019/c1.png",
+        "bob/c1.png",
+        "_/c1.png",
+    }
 
 
 def test_hidden_files_and_folders_are_left_out(tmp_path: Path) -> None:
     touch(tmp_path, "ann/c1.png", "ann/.c2.png", "ann/._c1.png", ".trash/c1.png")
-    assert list(found(tmp_path, "{rater}/{case}.png")) == ["ann/c1.png"]
+    assert list(find_files(tmp_path, "{rater}/{case}.png")) == ["ann/c1.png"]
 
 
 def test_blanks_and_letters_of_all_kinds(tmp_path: Path) -> None:
     name = "Zürich 1/Jürgen K/漢字 scan.png"
     touch(tmp_path, name)
-    assert found(tmp_path, "Zürich 1/{rater}/{case}.png") == {
+    assert find_files(tmp_path, "Zürich 1/{rater}/{case}.png") == {
         name: {"rater": "Jürgen K", "case": "漢字 scan"}
     }
 
 
 def test_folders_are_matches_too(tmp_path: Path) -> None:
     (tmp_path / "ann" / "series 1").mkdir(parents=True)
-    assert list(found(tmp_path, "{rater}/{case}")) == ["ann/series 1"]
-    assert list(found(tmp_path, "{rater}/{case}/")) == ["ann/series 1"]
+    assert list(find_files(tmp_path, "{rater}/{case}")) == ["ann/series 1"]
+    assert list(find_files(tmp_path, "{rater}/{case}/")) == ["ann/series 1"]
 
 
 def test_links_that_lead_nowhere_are_named_and_hide_nothing(tmp_path: Path) -> None:
@@ -130,21 +137,21 @@ def test_links_that_lead_nowhere_are_named_and_hide_nothing(tmp_path: Path) -> N
 def test_a_folder_that_links_to_itself_ends(tmp_path: Path) -> None:
     touch(tmp_path, "ann/c1.png")
     (tmp_path / "ann" / "again").symlink_to(tmp_path / "ann", target_is_directory=True)
-    assert list(found(tmp_path, "{rater}/{case}.png")) == ["ann/c1.png"]
-    assert list(found(tmp_path, "{rater}/{x}/{case}.png")) == ["ann/again/c1.png"]
+    assert list(find_files(tmp_path, "{rater}/{case}.png")) == ["ann/c1.png"]
+    assert list(find_files(tmp_path, "{rater}/{x}/{case}.png")) == ["ann/again/c1.png"]
 
 
 def test_links_to_files_and_folders_are_followed(tmp_path: Path) -> None:
     touch(tmp_path, "store/one.png")
     (tmp_path / "masks").mkdir()
     (tmp_path / "masks" / "ann").symlink_to(tmp_path / "store", target_is_directory=True)
-    assert list(found(tmp_path, "masks/{rater}/{case}.png")) == ["masks/ann/one.png"]
+    assert list(find_files(tmp_path, "masks/{rater}/{case}.png")) == ["masks/ann/one.png"]
 
 
 def test_the_order_does_not_depend_on_the_disk(tmp_path: Path) -> None:
     names = [f"r{k}/c{j}.png" for k in range(3) for j in range(5)]
     touch(tmp_path, *reversed(names))
-    assert list(found(tmp_path, "{rater}/{case}.png")) == names
+    assert list(find_files(tmp_path, "{rater}/{case}.png")) == names
 
 
 def test_nothing_found_says_what_is_there(tmp_path: Path) -> None:

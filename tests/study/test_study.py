@@ -55,7 +55,7 @@ def folder_study(root: Path, **options: Any) -> Study:
     )
 
 
-def counted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+def opened_files(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Note each file that is opened."""
     opened: list[str] = []
     for name in ("read_labels", "read_image", "probe"):
@@ -204,7 +204,7 @@ def test_nothing_is_opened_before_it_is_asked_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder_study(tmp_path)
-    opened = counted(monkeypatch)
+    opened = opened_files(monkeypatch)
     study = folder_study_again(tmp_path, values="0,1,4,7")
     part = study.select(raters=["ann"], cases=["c*"], classes=["4"])
     cases = list(part)
@@ -228,7 +228,7 @@ def folder_study_again(root: Path, **options: Any) -> Study:
 
 def test_unnamed_classes_are_found_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder_study(tmp_path)
-    opened = counted(monkeypatch)
+    opened = opened_files(monkeypatch)
     study = folder_study_again(tmp_path)
     assert "classes not read yet" in repr(study)
     assert opened == []

@@ -16,7 +16,7 @@ from raters.learning.training import fit, options, prepare
 from raters.learning.training.engine import Learner
 from raters.study.study import Study
 from raters.study.survey import survey
-from tests.support.command_line import run_in_process
+from tests.support.command_line import Run
 from tests.support.makers import save
 
 RATERS = ("ann", "bob", "cy")
@@ -46,7 +46,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return where
 
 
-def read(folder: Path, images: str = "images/{case}.png", **given: Any) -> Study:
+def read_files(folder: Path, images: str = "images/{case}.png", **given: Any) -> Study:
     given = {"ignore": [255], **given}
     return raters.read(
         f"{folder}/masks/{{rater}}/{{case}}.png", images=f"{folder}/{images}", **given
@@ -54,7 +54,7 @@ def read(folder: Path, images: str = "images/{case}.png", **given: Any) -> Study
 
 
 @pytest.fixture
-def opened(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+def open_counts(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     """How often each file was opened, up to the first step, which ends the training."""
     found: Counter[str] = Counter()
 
@@ -88,24 +88,30 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     ],
 )
 def test_no_file_is_opened_more_than_twice_before_the_first_step(
-    folder: Path, opened: Counter[str], method: str, given: dict[str, Any], of_study: dict[str, Any]
+    folder: Path,
+    open_counts: Counter[str],
+    method: str,
+    given: dict[str, Any],
+    of_study: dict[str, Any],
 ) -> None:
     if "reference" in of_study:
         of_study = {**of_study, "reference": f"{folder}/truth/{{case}}.png"}
-    study = read(folder, **of_study)
+    study = read_files(folder, **of_study)
     with pytest.raises(StopError):
         raters.fit(study, method, **SMALL, **given)
-    assert max(opened.values()) <= 2
-    masks = sum(times for file, times in opened.items() if "/masks/" in file)
+    assert max(open_counts.values()) <= 2
+    masks = sum(times for file, times in open_counts.items() if "/masks/" in file)
     assert masks <= 2 * 66
 
 
-def test_an_image_that_is_no_plain_array_needs_no_mask(folder: Path, opened: Counter[str]) -> None:
-    case = read(folder)[0]
+def test_an_image_that_is_no_plain_array_needs_no_mask(
+    folder: Path, open_counts: Counter[str]
+) -> None:
+    case = read_files(folder)[0]
     assert case.image is not None
     assert case.geometry.shape == (12, 10)
-    assert dict(opened) == {f"{folder}/images/c00.png": 1}
-    array = read(folder, "arrays/{case}.npy")[0].image  # two channels behind: the mask tells
+    assert dict(open_counts) == {f"{folder}/images/c00.png": 1}
+    array = read_files(folder, "arrays/{case}.npy")[0].image  # two channels behind: the mask tells
     assert array is not None
     assert array.shape == (2, 12, 10)
 
@@ -118,7 +124,7 @@ def test_counts_are_those_of_the_labels(
 ) -> None:
     """Whether masks were read before (to find classes) or not."""
     given: dict[str, Any] = {} if known else {"values": {0: "background", 1: "x"}}
-    study = read(folder, absent=absent, **given).select(raters=chosen)
+    study = read_files(folder, absent=absent, **given).select(raters=chosen)
     assert len(study.classes) == 2
     found = survey(study)
     labels = 0
@@ -157,10 +163,7 @@ def test_masks_on_another_grid_are_counted_where_they_come_to_lie(tmp_path: Path
 
 
 def test_options_are_checked_and_cases_parted_once(
-    folder: Path,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
+    folder: Path, tmp_path: Path, run_raters: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     called: Counter[str] = Counter()
 
@@ -181,7 +184,7 @@ def test_options_are_checked_and_cases_parted_once(
     counting(fit, "plan_training")
     study = [f"{folder}/masks/{{rater}}/{{case}}.png", "--images", f"{folder}/images/{{case}}.png"]
     small = ["--epochs", "1", "--width", "2", "--depth", "2", "--ignore", "255"]
-    said = run_in_process(capsys, monkeypatch, "train", *study, *small, "-o", tmp_path / "run")
+    said = run_raters("train", *study, *small, "-o", tmp_path / "run")
     assert said.code == 0, said.err
     once = {"PixelOptions": 1, "TrainingOptions": 1, "partition": 1, "plan_training": 1}
     assert dict(called) == once

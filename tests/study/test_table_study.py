@@ -21,7 +21,7 @@ LONG = "task,worker,label\n10,ann,cat\n2,bob,dog\n2,ann,cat\n2,ann,dog\n"
 
 
 @pytest.fixture
-def table(tmp_path: Path) -> Callable[..., Path]:
+def write_table(tmp_path: Path) -> Callable[..., Path]:
     def write(text: str = LONG, name: str = "answers.csv") -> Path:
         path = tmp_path / name
         path.write_text(text, encoding="utf-8")
@@ -30,7 +30,7 @@ def table(tmp_path: Path) -> Callable[..., Path]:
     return write
 
 
-def answers(study: Study) -> list[tuple[str, str, Any]]:
+def answers_by_case(study: Study) -> list[tuple[str, str, Any]]:
     """Return all answers by way of the cases, which is not how they are stored."""
     values = study.classes.values
     return sorted(
@@ -38,12 +38,12 @@ def answers(study: Study) -> list[tuple[str, str, Any]]:
     )
 
 
-def test_tasks_are_cases_and_repeated_readings_stay(table: Callable[..., Path]) -> None:
-    study = raters.read(table())
+def test_tasks_are_cases_and_repeated_readings_stay(write_table: Callable[..., Path]) -> None:
+    study = raters.read(write_table())
     assert study.kind == "classification"
     assert study.cases == ("2", "10")
     assert study.classes.names == ("cat", "dog")
-    assert answers(study) == [
+    assert answers_by_case(study) == [
         ("10", "ann", "cat"),
         ("2", "ann", "cat"),
         ("2", "ann", "dog"),
@@ -69,15 +69,15 @@ def test_dense_labels_equal_triplets(
         for r in range(rater_count):
             if dense[t, r] >= 0:
                 expected.append((str(t), str(r), int(dense[t, r])))
-    assert answers(study) == sorted(expected)
+    assert answers_by_case(study) == sorted(expected)
     frame = study.triplets.frame()
     assert sorted(zip(frame.task, frame.worker, frame.label, strict=True)) == sorted(expected)
 
 
-def test_wide_tables_are_the_same_study(table: Callable[..., Path]) -> None:
-    wide = raters.read(table("ann,bob\n1,\n0,1\n", "wide.csv"), wide=True)
-    long = raters.read(table("task,worker,label\n0,ann,1\n1,ann,0\n1,bob,1\n"))
-    assert answers(wide) == answers(long)
+def test_wide_tables_are_the_same_study(write_table: Callable[..., Path]) -> None:
+    wide = raters.read(write_table("ann,bob\n1,\n0,1\n", "wide.csv"), wide=True)
+    long = raters.read(write_table("task,worker,label\n0,ann,1\n1,ann,0\n1,bob,1\n"))
+    assert answers_by_case(wide) == answers_by_case(long)
 
 
 @pytest.mark.parametrize(
@@ -89,25 +89,29 @@ def test_wide_tables_are_the_same_study(table: Callable[..., Path]) -> None:
         ("label,x,task\neel,1,10\ncat,2,2\ncat,3,2\n", "truth.csv"),
     ],
 )
-def test_references_by_line_or_by_column(table: Callable[..., Path], text: str, name: str) -> None:
+def test_references_by_line_or_by_column(
+    write_table: Callable[..., Path], text: str, name: str
+) -> None:
     """Lines are in the order of the tasks; a class that only the reference has is a class."""
-    study = raters.read(table(), reference=table(text, name))
+    study = raters.read(write_table(), reference=write_table(text, name))
     assert study.classes.names == ("cat", "dog", "eel")
     assert study.reference_labels is not None
     assert study.reference_labels.tolist() == [0, 2]
     assert [int(c.reference) for c in study if c.reference is not None] == [0, 2]
 
 
-def test_references_for_some_tasks(table: Callable[..., Path]) -> None:
-    study = raters.read(table(), reference=table("task,label\n10,dog\n99,cat\n", "truth.csv"))
+def test_references_for_some_tasks(write_table: Callable[..., Path]) -> None:
+    study = raters.read(
+        write_table(), reference=write_table("task,label\n10,dog\n99,cat\n", "truth.csv")
+    )
     assert study.reference_labels is not None
     assert study.reference_labels.tolist() == [MISSING, 1]
     assert study["2"].reference is None
 
 
-def test_references_of_numbers(table: Callable[..., Path]) -> None:
+def test_references_of_numbers(write_table: Callable[..., Path]) -> None:
     text = "task,worker,label\na,ann,1\nb,ann,3\n"
-    study = raters.read(table(text), reference=table("1.0\n2\n", "truth.txt"))
+    study = raters.read(write_table(text), reference=write_table("1.0\n2\n", "truth.txt"))
     assert study.classes.values == (1, 2, 3)
     assert study.reference_labels is not None
     assert study.reference_labels.tolist() == [0, 1]
@@ -122,88 +126,88 @@ def test_references_of_numbers(table: Callable[..., Path]) -> None:
         ("task,label\n77,cat\n", "found no label of any task"),
     ],
 )
-def test_faults_of_references(table: Callable[..., Path], text: str, words: str) -> None:
-    path = table(text, "truth.csv")
+def test_faults_of_references(write_table: Callable[..., Path], text: str, words: str) -> None:
+    path = write_table(text, "truth.csv")
     with pytest.raises(RatersError, match=words) as caught:
-        raters.read(table(), reference=path)
+        raters.read(write_table(), reference=path)
     assert caught.value.file == str(path)
 
 
 def test_features_are_rows_in_the_order_of_tasks(
-    table: Callable[..., Path], tmp_path: Path
+    write_table: Callable[..., Path], tmp_path: Path
 ) -> None:
     features = np.arange(6.0).reshape(2, 3)
-    study = raters.read(table(), images=save(tmp_path / "x.npy", features))
+    study = raters.read(write_table(), images=save(tmp_path / "x.npy", features))
     assert study["2"].image is not None
     assert [c.image.tolist() for c in study if c.image is not None] == features.tolist()
 
 
 @pytest.mark.parametrize("rows", [0, 1, 3])
 def test_a_wrong_number_of_rows_is_refused(
-    table: Callable[..., Path], tmp_path: Path, rows: int
+    write_table: Callable[..., Path], tmp_path: Path, rows: int
 ) -> None:
     path = save(tmp_path / "x.npy", np.zeros((rows, 3)))
     with pytest.raises(RatersError, match=f"found {rows} rows, expected 2") as caught:
-        raters.read(table(), images=path)
+        raters.read(write_table(), images=path)
     assert caught.value.file == str(path)
 
 
-def test_images_by_pattern_go_by_name(table: Callable[..., Path], tmp_path: Path) -> None:
+def test_images_by_pattern_go_by_name(write_table: Callable[..., Path], tmp_path: Path) -> None:
     save(tmp_path / "pictures/10.png", square(value=10))
     save(tmp_path / "pictures/99.png", square(value=99))
-    study = raters.read(table(), images=str(tmp_path / "pictures/{case}.png"))
+    study = raters.read(write_table(), images=str(tmp_path / "pictures/{case}.png"))
     assert study["2"].image is None
     assert study["10"].image is not None
     assert study["10"].image.max() == 10
     assert study["10"].image.shape == (1, 4, 4)
 
 
-def test_images_by_column(table: Callable[..., Path], tmp_path: Path) -> None:
+def test_images_by_column(write_table: Callable[..., Path], tmp_path: Path) -> None:
     save(tmp_path / "deep/two.png", square(value=2))
     text = "task,worker,label,file\n10,ann,cat,\n2,bob,dog,deep/two.png\n2,ann,cat,deep/two.png\n"
-    study = raters.read(table(text), images="file")
+    study = raters.read(write_table(text), images="file")
     assert study["2"].image is not None
     assert study["2"].image.max() == 2
     assert study["10"].image is None
     with pytest.raises(RatersError, match="expected a column 'picture'"):
-        raters.read(table(text), images="picture")
+        raters.read(write_table(text), images="picture")
     torn = "task,worker,label,file\n2,bob,dog,a.png\n2,ann,cat,b.png\n"
     with pytest.raises(RatersError, match=r"found 'a.png', 'b.png' for task '2'"):
-        raters.read(table(torn), images="file")
+        raters.read(write_table(torn), images="file")
 
 
-def test_values_name_and_order_the_classes(table: Callable[..., Path]) -> None:
+def test_values_name_and_order_the_classes(write_table: Callable[..., Path]) -> None:
     text = "task,worker,label\na,ann,1\nb,ann,3\n"
-    study = raters.read(table(text), values="3=yes,1=no,2=unsure")
+    study = raters.read(write_table(text), values="3=yes,1=no,2=unsure")
     assert study.classes.names == ("yes", "no", "unsure")
     assert [c.answers.label.tolist() for c in study] == [[1], [0]]
     with pytest.raises(RatersError, match="found the label '3', expected one of 1, 2"):
-        raters.read(table(text), values="1=no,2=unsure")
+        raters.read(write_table(text), values="1=no,2=unsure")
 
 
-def test_values_name_classes_that_are_words(table: Callable[..., Path]) -> None:
-    study = raters.read(table(), values={"dog": "Dog", "cat": "Cat"})
+def test_values_name_classes_that_are_words(write_table: Callable[..., Path]) -> None:
+    study = raters.read(write_table(), values={"dog": "Dog", "cat": "Cat"})
     assert study.classes.names == ("Dog", "Cat")
     assert study["10"].answers.label.tolist() == [1]
 
 
-def test_columns_and_missing_values_have_names(table: Callable[..., Path]) -> None:
+def test_columns_and_missing_values_have_names(write_table: Callable[..., Path]) -> None:
     text = "who,what,says\nann,a,1\nbob,a,-9\nbob,b,0\n"
-    study = raters.read(table(text), task="what", worker="who", label="says", missing=-9)
-    assert answers(study) == [("a", "ann", 1), ("b", "bob", 0)]
+    study = raters.read(write_table(text), task="what", worker="who", label="says", missing=-9)
+    assert answers_by_case(study) == [("a", "ann", 1), ("b", "bob", 0)]
 
 
-def test_selection_of_a_table(table: Callable[..., Path]) -> None:
-    study = raters.read(table(), reference=table("dog\ncat\n", "truth.txt"))
-    assert answers(study.select(raters=["bob"])) == [("2", "bob", "dog")]
-    assert answers(study.select(cases=["1*"])) == [("10", "ann", "cat")]
+def test_selection_of_a_table(write_table: Callable[..., Path]) -> None:
+    study = raters.read(write_table(), reference=write_table("dog\ncat\n", "truth.txt"))
+    assert answers_by_case(study.select(raters=["bob"])) == [("2", "bob", "dog")]
+    assert answers_by_case(study.select(cases=["1*"])) == [("10", "ann", "cat")]
     dogs = study.select(classes=["dog"])
     assert dogs.classes.names == ("dog",)
-    assert answers(dogs) == [("2", "ann", "dog"), ("2", "bob", "dog")]
+    assert answers_by_case(dogs) == [("2", "ann", "dog"), ("2", "bob", "dog")]
     assert dogs.reference_labels is not None
     assert dogs.reference_labels.tolist() == [0, MISSING]
     both = study.select(raters=["ann"]).select(cases=["2"]).select(classes=["cat"])
-    assert answers(both) == [("2", "ann", "cat")]
+    assert answers_by_case(both) == [("2", "ann", "cat")]
     assert both.reference_labels is not None
     assert both.reference_labels.tolist() == [MISSING]
 
@@ -221,7 +225,7 @@ def test_references_from_arrays_may_have_gaps() -> None:
 
 
 def test_one_bad_image_does_not_shift_the_others(
-    table: Callable[..., Path], tmp_path: Path
+    write_table: Callable[..., Path], tmp_path: Path
 ) -> None:
     from raters.study.write import import_study
 
@@ -229,7 +233,7 @@ def test_one_bad_image_does_not_shift_the_others(
     for k in range(5):
         save(tmp_path / f"pictures/t{k}.png", square(value=10 + k))
     (tmp_path / "pictures/t1.png").write_bytes(b"no picture")
-    study = raters.read(table(text), images=str(tmp_path / "pictures/{case}.png"))
+    study = raters.read(write_table(text), images=str(tmp_path / "pictures/{case}.png"))
     result = import_study(study, tmp_path / "study")
     assert [f.case for f in result.failures] == ["t1"]
     again = raters.read(tmp_path / "study")

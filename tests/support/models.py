@@ -17,7 +17,7 @@ from raters.learning.training.options import TrainingOptions
 RATERS = ("ann", "../x", "bob")
 
 
-def told_through(method: str, truth: NDArray[Any], matrix: NDArray[Any]) -> NDArray[Any]:
+def apply_matrix(method: str, truth: NDArray[Any], matrix: NDArray[Any]) -> NDArray[Any]:
     """Return what a rater says, of the truth `(L, *space)` and a matrix `(L, L, *space or 1)`.
 
     That is a mean over the true class, but for crowd-layer, which has the geometric mean.

@@ -36,7 +36,7 @@ def vote_loss(log_truth: Tensor, batch: Batch) -> Step:
     return mean_step(*cross_entropy(log_truth, target, torch.ones(log_truth.shape[1])))
 
 
-def scored(step: Step, truth: Tensor) -> HeldOut:
+def held_out(step: Step, truth: Tensor) -> HeldOut:
     """Return what a held-out batch gave."""
     return HeldOut(step.loss * step.observed, step.observed, truth)
 
@@ -51,7 +51,7 @@ class Toy(NetworkMethod):
     def held_out(self, batch: Batch) -> HeldOut:
         """Return the same."""
         truth = self.truth(batch["image"])
-        return scored(vote_loss(truth.log(), batch), truth)
+        return held_out(vote_loss(truth.log(), batch), truth)
 
 
 class ToyEM(Toy):
@@ -202,7 +202,7 @@ class ToyTwo(Method):
     def held_out(self, batch: Batch) -> HeldOut:
         """Score the mean."""
         truth = self.truth(batch["image"])
-        return scored(vote_loss(truth.log(), batch), truth)
+        return held_out(vote_loss(truth.log(), batch), truth)
 
     def truth(self, image: Tensor) -> Tensor:
         """Return the mean of both."""

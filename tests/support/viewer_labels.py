@@ -1,4 +1,4 @@
-"""What the viewer of a report holds of the labels, decoded again."""
+"""What the viewer of a report holds of a case, and its labels, decoded again."""
 
 from __future__ import annotations
 
@@ -9,10 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from raters.study.study import Study
+from raters.views.report.case_view import viewer_case
 from raters.views.report.viewer import ViewerCase
 
 
-def said_by(case: ViewerCase) -> dict[str, NDArray[Any]]:
+def labels_by_layer(case: ViewerCase) -> dict[str, NDArray[Any]]:
     """Return the class numbers `(slices, rows, columns)` of all layers."""
     found = {}
     for one in case.labels:
@@ -21,3 +23,10 @@ def said_by(case: ViewerCase) -> dict[str, NDArray[Any]]:
         for place, name in enumerate(one.layers):
             found[name] = np.array([pattern[place] for pattern in one.patterns])[index]
     return found
+
+
+def view_case(study: Study, case: int = 0, **options: Any) -> ViewerCase:
+    """Return what the viewer of a report shows of a case."""
+    return viewer_case(
+        study[case], study.raters, study.classes.names, channels=study.channels, **options
+    )

@@ -17,6 +17,7 @@ from raters.study.study import Study
 from raters.views import plots, report
 from raters.views.plots.pictures import picture, view_of
 from raters.views.report.run_cases import _figure
+from tests.support.viewer_labels import view_case
 
 CODES = ["".join(ends) for axes in permutations(("LR", "PA", "IS")) for ends in product(*axes)]
 """All 48 ways to save a volume."""
@@ -24,7 +25,7 @@ SPACING = (1.0, 1.25, 1.5)  # along R, A and S
 MISSING = raters.MISSING
 
 
-def head() -> tuple[NDArray[Any], NDArray[Any]]:
+def draw_head() -> tuple[NDArray[Any], NDArray[Any]]:
     """Return an image and three raters' masks in RAS, none of which is like its mirror image."""
     rng = np.random.default_rng(0)
     image = rng.random((10, 12, 8)) + 1
@@ -37,7 +38,7 @@ def head() -> tuple[NDArray[Any], NDArray[Any]]:
     return image, masks
 
 
-def resaved(array: NDArray[Any], code: str) -> NDArray[Any]:
+def reorient_array(array: NDArray[Any], code: str) -> NDArray[Any]:
     """Put a volume in RAS into the order of a code."""
     return nibabel.orientations.apply_orientation(array, _change(code))
 
@@ -47,27 +48,23 @@ def _change(code: str) -> NDArray[Any]:
     return nibabel.orientations.ornt_transform(np.array([[0, 1], [1, 1], [2, 1]]), wanted)
 
 
-def saved_as(code: str, oblique: float = 0.0) -> tuple[Study, NDArray[Any]]:
+def head_in_order(code: str, oblique: float = 0.0) -> tuple[Study, NDArray[Any]]:
     """Return the head with its voxels in the order of a code such as 'LPS', and its affine."""
-    image, masks = head()
+    image, masks = draw_head()
     affine = np.diag([*SPACING, 1.0])
     affine[:3, 3] = [-3, 40, 7]
     turn = np.array([[np.cos(oblique), -np.sin(oblique)], [np.sin(oblique), np.cos(oblique)]])
     affine[1:3, :3] = turn @ affine[1:3, :3]
     affine = affine @ nibabel.orientations.inv_ornt_aff(_change(code), image.shape)
     study = Study.from_arrays(
-        images=[resaved(image, code)[np.newaxis]],
-        labels=[np.stack([resaved(mask, code) for mask in masks])],
-        reference=[resaved(masks[0], code)],
+        images=[reorient_array(image, code)[np.newaxis]],
+        labels=[np.stack([reorient_array(mask, code) for mask in masks])],
+        reference=[reorient_array(masks[0], code)],
         raters=["ann", "bob", "cy"],
         classes=["background", "lesion", "core"],
         affines=[affine],
     )
     return study, affine
-
-
-def viewed(study: Study, **options: Any) -> report.ViewerCase:
-    return report.viewer_case(study[0], study.raters, study.classes.names, **options)
 
 
 def without_numbers(view: report.ViewerCase) -> list[Any]:
@@ -78,8 +75,8 @@ def without_numbers(view: report.ViewerCase) -> list[Any]:
 
 @pytest.mark.parametrize("code", CODES)
 def test_a_head_looks_the_same_however_it_was_saved(code: str) -> None:
-    expected = viewed(saved_as("RAS")[0])
-    view = viewed(saved_as(code)[0])
+    expected = view_case(head_in_order("RAS")[0])
+    view = view_case(head_in_order(code)[0])
     assert without_numbers(view) == without_numbers(expected)
     assert list(view.planes[0].letters) == ["R", "L", "A", "P"]
     assert view.shape == (8, 12, 10)
@@ -93,7 +90,7 @@ def test_a_head_looks_the_same_however_it_was_saved(code: str) -> None:
 def test_figures_are_the_same_too(code: str, oblique: float) -> None:
     drawings = []
     for name in ("RAS", code):
-        study, affine = saved_as(name, oblique)
+        study, affine = head_in_order(name, oblique)
         case = study[0]
         assert case.reference is not None
         figures = (
@@ -102,7 +99,7 @@ def test_figures_are_the_same_too(code: str, oblique: float) -> None:
             ),
             plots.errors(case.reference, case.labels, study.raters, affine=affine),
         )
-        drawings.append([_drawn(figure) for figure in figures])
+        drawings.append([_panels_of(figure) for figure in figures])
     assert drawings[0] == drawings[1]
     pictures, letters, aspects = drawings[0][0]
     assert letters[:4] == ["R", "L", "A", "P"]
@@ -110,7 +107,7 @@ def test_figures_are_the_same_too(code: str, oblique: float) -> None:
     assert len(pictures) == 3
 
 
-def _drawn(figure: Any) -> tuple[list[bytes], list[str], list[float]]:
+def _panels_of(figure: Any) -> tuple[list[bytes], list[str], list[float]]:
     """Return the pixels, letters and shapes of pixels of all panels."""
     axes = [panel for panel in figure.axes if panel.images]
     pixels = [np.ascontiguousarray(panel.images[0].get_array()).tobytes() for panel in axes]
@@ -120,7 +117,7 @@ def _drawn(figure: Any) -> tuple[list[bytes], list[str], list[float]]:
 
 @pytest.mark.parametrize("code", ["RAS", "LPS", "PIR", "AIL"])
 def test_the_left_front_of_the_patient_is_at_the_right_top(code: str) -> None:
-    study, affine = saved_as(code)
+    study, affine = head_in_order(code)
     inverse = np.linalg.inv(affine)
     left, front, up = np.array([-3, 40, 7]) + np.array([1, 10, 5]) * SPACING  # RAS: x is small
     voxel = tuple(np.rint(inverse @ [left, front, up, 1])[:3].astype(int))
@@ -152,8 +149,8 @@ def test_thick_slices_are_shown_as_they_were_acquired(
 
 
 def test_an_axis_can_be_asked_for() -> None:
-    study, affine = saved_as("LPS")
-    view = viewed(study, axis=0)
+    study, affine = head_in_order("LPS")
+    view = view_case(study, axis=0)
     assert list(view.planes[0].letters) == ["A", "P", "S", "I"]
     assert view.planes[0].name == "sagittal"
     assert view.shape == (10, 8, 12)
@@ -164,7 +161,7 @@ def test_an_axis_can_be_asked_for() -> None:
         plots.overlay(None, labels, axis=4)
 
 
-def made_up(space: tuple[int, int, int]) -> NDArray[Any]:
+def default_affine(space: tuple[int, int, int]) -> NDArray[Any]:
     """Return the affine that nibabel makes up for a file that has none."""
     return nibabel.Nifti1Image(np.zeros(space), None).header.get_best_affine()
 
@@ -175,11 +172,11 @@ def made_up(space: tuple[int, int, int]) -> NDArray[Any]:
         None,
         np.diag([1.0, 0, 1, 1]),  # an axis without a direction
         np.diag([1.0, np.nan, 1, 1]),
-        made_up((10, 12, 8)),
+        default_affine((10, 12, 8)),
     ],
 )
 def test_what_says_nothing_of_the_patient_has_no_letters(affine: NDArray[Any] | None) -> None:
-    image, masks = head()
+    image, masks = draw_head()
     view = view_of(image.shape, affine)
     assert view.letters is None
     assert view.name(5, image.shape) == "slice 5"
@@ -188,30 +185,30 @@ def test_what_says_nothing_of_the_patient_has_no_letters(affine: NDArray[Any] | 
 
 
 def test_pictures_have_no_letters() -> None:
-    _, masks = head()
+    _, masks = draw_head()
     study = Study.from_arrays(labels=masks[np.newaxis, ..., 5], affines=[np.diag([-1.0, 2, 1])])
-    view = viewed(study)
+    view = view_case(study)
     assert (len(view.planes), list(view.planes[0].letters)) == (1, [])
     assert (view.shape, view.spacing) == ((1, 10, 12), (1.0, 1.0, 2.0))
 
 
 @pytest.mark.parametrize("code", ["LPS", "PIR"])
 def test_what_a_run_adds_turns_with_the_rest(code: str) -> None:
-    colours = np.random.default_rng(1).random((*head()[0].shape, 3))
+    colours = np.random.default_rng(1).random((*draw_head()[0].shape, 3))
     found = []
     for name in ("RAS", code):
-        study, _ = saved_as(name)
+        study, _ = head_in_order(name)
         case = study[0]
-        turned = np.stack([resaved(colours[..., k], name) for k in range(3)], -1)
+        turned = np.stack([reorient_array(colours[..., k], name) for k in range(3)], -1)
         assert case.reference is not None
         truth = np.moveaxis(np.eye(3, dtype=np.float32)[case.reference], -1, 0)
         said = Prediction({"truth": truth})
         figure = _figure(case, study, said, {"bob": turned}).figure
         layers = {"prediction": said.labels}
         maps = {"map": turned[..., 0], "colours": turned}
-        view = viewed(study, layers=layers, maps=maps)
+        view = view_case(study, layers=layers, maps=maps)
         assert set(view.maps) == {"map", "colours"}
-        found.append([_drawn(figure), without_numbers(view)])
+        found.append([_panels_of(figure), without_numbers(view)])
     assert found[0] == found[1]
     (_, letters, aspects), _ = found[0]
     assert letters == ["R", "L", "A", "P"] * 2

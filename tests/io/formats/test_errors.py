@@ -25,7 +25,7 @@ NOISE = np.random.default_rng(0).integers(0, 255, (40, 50, 30), np.uint8)
 READERS: list[Callable[[Path], object]] = [formats.read_image, formats.read_labels]
 
 
-def refused(file: Path, match: str, kind: str = "unreadable") -> None:
+def assert_readers_refuse(file: Path, match: str, kind: str = "unreadable") -> None:
     """Both readers refuse a file, quickly and without taking memory."""
     for read in READERS:
         tracemalloc.start()
@@ -49,7 +49,7 @@ def test_empty_text_and_missing_files(
         formats.probe(file)
     assert caught.value.kind == "missing-file"
     file.touch()
-    refused(file, r"file is empty \(0 bytes\)")
+    assert_readers_refuse(file, r"file is empty \(0 bytes\)")
     file.write_text("this is a text that nobody should take for an image\n" * 20)
     for read in [formats.probe, *READERS]:
         with pytest.raises(RatersError) as caught:
@@ -69,7 +69,7 @@ def test_cut_volumes(
     file.write_bytes(data[: int(len(data) * part)])
     if suffix == ".nrrd" and part > 0.999:
         return  # only gzip's checksum is gone, which the NRRD library does not miss
-    refused(file, "truncated|not a readable|corrupt")
+    assert_readers_refuse(file, "truncated|not a readable|corrupt")
     assert capfd.readouterr() == ("", "")
 
 
@@ -87,7 +87,7 @@ def test_cut_pictures(tmp_path: Path, name: str, part: float) -> None:
 def test_png_without_its_last_byte(tmp_path: Path) -> None:
     Image.fromarray(NOISE[..., 0]).save(tmp_path / "a.png")
     (tmp_path / "a.png").write_bytes((tmp_path / "a.png").read_bytes()[:-1])
-    refused(tmp_path / "a.png", "truncated: the file ends after")
+    assert_readers_refuse(tmp_path / "a.png", "truncated: the file ends after")
 
 
 def test_cut_tiff_codecs(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
@@ -132,16 +132,20 @@ def bomb_header(shape: tuple[int, ...]) -> bytes:
 def test_nifti_bombs(tmp_path: Path) -> None:
     file = tmp_path / "a.nii.gz"
     file.write_bytes(gzip.compress(bomb_header((30000, 30000, 30000)) + bytes(10_000_000)))
-    refused(file, r"header claims shape \(30000, 30000, 30000\) = 216,000,000,000,000 bytes, but")
+    assert_readers_refuse(
+        file, r"header claims shape \(30000, 30000, 30000\) = 216,000,000,000,000 bytes, but"
+    )
     file.write_bytes(gzip.compress(bomb_header((800, 800, 100)) + bytes(100_000)))
-    refused(file, "compressed bytes cannot hold")
+    assert_readers_refuse(file, "compressed bytes cannot hold")
     file.write_bytes(gzip.compress(bomb_header((30, 30, 30)) + NOISE.tobytes()))
-    refused(file, "truncated: expected 216,000 bytes of voxels, found 60,000")
+    assert_readers_refuse(file, "truncated: expected 216,000 bytes of voxels, found 60,000")
     file.write_bytes(gzip.compress(bomb_header((-30, 30, 30)) + bytes(1000)))
-    refused(file, "at least one voxel")
+    assert_readers_refuse(file, "at least one voxel")
     plain = tmp_path / "a.nii"
     plain.write_bytes(bomb_header((30, 30, 30)) + bytes(1000))
-    refused(plain, r"truncated: header claims shape \(30, 30, 30\) = 216,000 bytes, file has 1,000")
+    assert_readers_refuse(
+        plain, r"truncated: header claims shape \(30, 30, 30\) = 216,000 bytes, file has 1,000"
+    )
 
 
 def chunk(kind: bytes, data: bytes) -> bytes:
@@ -152,7 +156,9 @@ def test_png_bomb(tmp_path: Path) -> None:
     start = chunk(b"IHDR", struct.pack(">IIBBBBB", 100_000, 100_000, 8, 6, 0, 0, 0))
     body = chunk(b"IDAT", zlib.compress(bytes(100_000))) + chunk(b"IEND", b"")
     (tmp_path / "a.png").write_bytes(b"\x89PNG\r\n\x1a\n" + start + body)
-    refused(tmp_path / "a.png", r"header claims shape \(100000, 100000\) = 40,000,000,000 bytes")
+    assert_readers_refuse(
+        tmp_path / "a.png", r"header claims shape \(100000, 100000\) = 40,000,000,000 bytes"
+    )
 
 
 @pytest.mark.parametrize("encoding", ["gzip", "raw", "bzip2"])
@@ -161,7 +167,7 @@ def test_nrrd_bombs(tmp_path: Path, encoding: str) -> None:
     data = gzip.compress(bytes(1_000_000))
     file = tmp_path / "a.nrrd"
     file.write_bytes(f"{header}encoding: {encoding}\n\n".encode() + data)
-    refused(file, r"header claims shape \(30000, 30000, 30000")
+    assert_readers_refuse(file, r"header claims shape \(30000, 30000, 30000")
 
 
 def test_mha_npy_and_tiff_bombs(tmp_path: Path) -> None:
@@ -171,18 +177,18 @@ def test_mha_npy_and_tiff_bombs(tmp_path: Path) -> None:
     (tmp_path / "a.mha").write_bytes(
         f"{meta}ElementType = MET_DOUBLE\nElementDataFile = LOCAL\n".encode() + bytes(100)
     )
-    refused(tmp_path / "a.mha", "header claims shape")
+    assert_readers_refuse(tmp_path / "a.mha", "header claims shape")
     stream = io.BytesIO()
     np.lib.format.write_array_header_1_0(
         stream, {"descr": "<f8", "fortran_order": False, "shape": (10**6, 10**6)}
     )
     (tmp_path / "a.npy").write_bytes(stream.getvalue())
-    refused(tmp_path / "a.npy", "truncated: header claims shape")
+    assert_readers_refuse(tmp_path / "a.npy", "truncated: header claims shape")
     tifffile.imwrite(tmp_path / "a.tif", np.zeros((64, 64), np.uint8), compression="lzw")
     with tifffile.TiffFile(tmp_path / "a.tif", mode="r+") as file:
         for tag in ("ImageWidth", "ImageLength"):
             file.pages[0].tags[tag].overwrite(60000)
-    refused(tmp_path / "a.tif", "header claims shape|corrupt|not a readable")
+    assert_readers_refuse(tmp_path / "a.tif", "header claims shape|corrupt|not a readable")
 
 
 def test_missing_data_file(tmp_path: Path) -> None:
@@ -190,7 +196,7 @@ def test_missing_data_file(tmp_path: Path) -> None:
         "ObjectType = Image\nNDims = 2\nDimSize = 3 4\nElementType = MET_UCHAR\n"
         "ElementDataFile = gone.raw\n"
     )
-    refused(tmp_path / "a.mhd", "its data file gone.raw is not there", "missing-file")
+    assert_readers_refuse(tmp_path / "a.mhd", "its data file gone.raw is not there", "missing-file")
 
 
 @pytest.mark.parametrize(
@@ -204,7 +210,7 @@ def test_missing_data_file(tmp_path: Path) -> None:
 )
 def test_npy_of_other_things(tmp_path: Path, array: np.ndarray, match: str) -> None:
     np.save(tmp_path / "a.npy", array, allow_pickle=True)
-    refused(tmp_path / "a.npy", match)
+    assert_readers_refuse(tmp_path / "a.npy", match)
 
 
 def test_unknown_suffix() -> None:

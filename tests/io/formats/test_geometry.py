@@ -13,6 +13,7 @@ import SimpleITK
 from raters.core.errors import RatersError
 from raters.core.geometry import Volume, plane, unplane
 from raters.io import formats
+from tests.support.makers import save
 
 TURN = [[0.36, 0.48, -0.8], [-0.8, 0.6, 0.0], [0.48, 0.64, 0.6]]
 RAS = np.array([-1.0, -1.0, 1.0])
@@ -106,11 +107,6 @@ def test_nifti_as_nibabel_reads_it(tmp_path: Path, kind: type, order: str) -> No
     assert volume.array.dtype == header.dtype == np.float64
 
 
-def save_nifti(file: Path, array: np.ndarray, affine: np.ndarray | None = None) -> Path:
-    nibabel.save(nibabel.Nifti1Image(array, np.eye(4) if affine is None else affine), file)
-    return file
-
-
 @pytest.mark.parametrize(
     ("disk", "memory"),
     [
@@ -123,7 +119,7 @@ def save_nifti(file: Path, array: np.ndarray, affine: np.ndarray | None = None) 
 )
 def test_nifti_axes(tmp_path: Path, disk: tuple[int, ...], memory: tuple[int, ...]) -> None:
     array = np.arange(np.prod(disk), dtype=np.int32).reshape(disk)
-    volume = formats.read_image(save_nifti(tmp_path / "a.nii", array))
+    volume = formats.read_image(save(tmp_path / "a.nii", array))
     assert volume.array.shape == memory and volume.has_channels == (len(memory) == 4)
     expected = np.moveaxis(array, -1, 0).reshape(memory) if volume.has_channels else array
     np.testing.assert_array_equal(volume.array, expected)
@@ -135,7 +131,7 @@ def test_nifti_axes(tmp_path: Path, disk: tuple[int, ...], memory: tuple[int, ..
 
 
 def test_nifti_with_two_further_axes_is_refused(tmp_path: Path) -> None:
-    file = save_nifti(tmp_path / "a.nii", np.zeros((3, 4, 5, 2, 2), np.uint8))
+    file = save(tmp_path / "a.nii", np.zeros((3, 4, 5, 2, 2), np.uint8))
     with pytest.raises(RatersError, match="two or three spatial axes"):
         formats.read_image(file)
 
@@ -143,7 +139,7 @@ def test_nifti_with_two_further_axes_is_refused(tmp_path: Path) -> None:
 def test_nifti_colours(tmp_path: Path) -> None:
     colour = np.dtype([("R", "u1"), ("G", "u1"), ("B", "u1")])
     array = np.arange(180, dtype=np.uint8).reshape(3, 4, 5, 3)
-    save_nifti(tmp_path / "a.nii", np.ascontiguousarray(array).view(colour)[..., 0])
+    save(tmp_path / "a.nii", np.ascontiguousarray(array).view(colour)[..., 0])
     image = formats.read_image(tmp_path / "a.nii")
     np.testing.assert_array_equal(image.array, np.moveaxis(array, -1, 0))
 
@@ -154,7 +150,7 @@ def test_flat_nifti_comes_back(tmp_path: Path) -> None:
     np.testing.assert_array_equal(formats.read_labels(tmp_path / "a.nii").affine, affine)
     np.testing.assert_array_equal(plane(unplane(affine)), affine)
     sagittal = np.array([[0, 0, 1.0, 8], [2, 0, 0, 5], [0, 3, 0, 6], [0, 0, 0, 1]])
-    file = save_nifti(tmp_path / "b.nii", np.ones((3, 4), np.uint8), sagittal)
+    file = save(tmp_path / "b.nii", np.ones((3, 4), np.uint8), sagittal)
     np.testing.assert_array_equal(formats.probe(file).affine, [[2, 0, 5], [0, 3, 6], [0, 0, 1]])
 
 

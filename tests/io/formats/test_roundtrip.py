@@ -23,7 +23,7 @@ QUICK = settings(
 )
 
 
-def numbers(shape: tuple[int, ...], dtype: str) -> np.ndarray:
+def draw_full_range(shape: tuple[int, ...], dtype: str) -> np.ndarray:
     """Values that use the whole range of the type, all different where it can."""
     rng = np.random.default_rng(len(shape))
     if np.dtype(dtype).kind == "f":
@@ -63,7 +63,7 @@ def test_labels_and_images_of_every_type(
     tmp_path: Path, suffix: str, dtype: str, space: tuple[int, ...]
 ) -> None:
     file = tmp_path / f"a{suffix}"
-    labels = numbers(space, dtype)
+    labels = draw_full_range(space, dtype)
     affine = affine_from(1, len(space), exact=True)
     if labels.dtype.kind != "f":
         formats.write_labels(file, labels, affine)
@@ -71,7 +71,7 @@ def test_labels_and_images_of_every_type(
         assert back.array.dtype == labels.dtype and not back.has_channels
         np.testing.assert_array_equal(back.array, labels)
     for channels in (1, 2, 3, 4, 6):
-        image = numbers((channels, *space), dtype)
+        image = draw_full_range((channels, *space), dtype)
         if suffix.startswith(".nii") and len(space) == 2 and channels > 1:
             continue  # NIfTI has no pictures with channels
         formats.write_image(file, image, affine)
@@ -100,7 +100,7 @@ def test_chosen_formats_are_exact(
     tmp_path: Path, seed: int, dims: int, exact: bool, channels: int, dtype: str, located: bool
 ) -> None:
     affine = affine_from(seed, dims, exact=exact) if located else None
-    image = numbers((channels, *(3, 4, 5)[:dims]), "uint8" if dtype == "bool" else dtype)
+    image = draw_full_range((channels, *(3, 4, 5)[:dims]), "uint8" if dtype == "bool" else dtype)
     image = image > 99 if dtype == "bool" else image
     suffix = formats.image_suffix(image, affine)
     formats.write_image(tmp_path / f"a{suffix}", image, affine)
@@ -139,7 +139,7 @@ def test_choice_of_format() -> None:
 
 @pytest.mark.parametrize("suffix", [".nii.gz", ".nrrd", ".mha"])
 def test_half_floats_are_widened_without_loss(tmp_path: Path, suffix: str) -> None:
-    image = numbers((1, 3, 4, 5), "float16")
+    image = draw_full_range((1, 3, 4, 5), "float16")
     formats.write_image(tmp_path / f"a{suffix}", image, np.eye(4))
     back = formats.read_image(tmp_path / f"a{suffix}").array
     assert back.dtype == np.float32

@@ -22,7 +22,7 @@ from raters.learning.prediction.writing import Outputs
 from raters.metrics import area_cut, best_cut, cut_labels, dice
 from raters.metrics.chosen_cut import Cuts, chosen_cut
 from raters.study.study import Study
-from tests.support.command_line import Outcome, draw_masks, pattern, run_in_process
+from tests.support.command_line import Run, draw_masks, pattern
 from tests.support.models import make_model
 
 SMALL = {"epochs": 2, "width": 2, "depth": 2, "progress": False, "batch_size": 4}
@@ -44,30 +44,24 @@ def shy_study(references: bool = True) -> Study:
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def run_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("runs") / "mean"
     raters.fit(shy_study(), "mean", folder=folder, **SMALL)
     return folder
 
 
 @pytest.fixture(scope="module")
-def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def study_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("shy") / "study"
     shy_study().write(folder, "packed")
     return folder
 
 
-def said(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, *words: object
-) -> Outcome:
-    return run_in_process(capsys, monkeypatch, *words)
-
-
 # --- chosen and kept
 
 
-def test_a_run_keeps_the_cuts_of_its_held_out_cases(run: Path) -> None:
-    model = raters.load(run)
+def test_a_run_keeps_the_cuts_of_its_held_out_cases(run_folder: Path) -> None:
+    model = raters.load(run_folder)
     held_out = shy_study().select(split="val")
     cases = list(held_out.iter_cases())
     truths = [model.truth(case) for case in cases]
@@ -77,7 +71,7 @@ def test_a_run_keeps_the_cuts_of_its_held_out_cases(run: Path) -> None:
     np.testing.assert_allclose(model.cut("area"), area_cut(truths, [c.labels for c in cases]))
     drawn = area_cut(truths, [c.labels for c in cases], blank=False)
     np.testing.assert_allclose(model.cut("area-drawn"), drawn)
-    assert json.loads((run / "cuts.json").read_text())["best"] == {
+    assert json.loads((run_folder / "cuts.json").read_text())["best"] == {
         "foreground": model.cut("best").item()
     }
 
@@ -91,8 +85,8 @@ def test_without_references_there_is_no_best_cut() -> None:
         model.cut("best")
 
 
-def test_cuts_are_saved_and_extended_with_the_model(run: Path, tmp_path: Path) -> None:
-    model = raters.load(run)
+def test_cuts_are_saved_and_extended_with_the_model(run_folder: Path, tmp_path: Path) -> None:
+    model = raters.load(run_folder)
     again = raters.load(model.save(tmp_path / "copy"))
     assert again.cuts is not None
     for name in ("area", "area-drawn", "best"):
@@ -178,18 +172,12 @@ def test_by_class_by_value_or_name() -> None:
     ],
 )
 def test_what_is_no_cut_ends_with_2_and_writes_nothing(
-    given: str,
-    expected: str,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
+    given: str, expected: str, tmp_path: Path, run_raters: Run
 ) -> None:
     folder = make_model().save(tmp_path / "run")
     (tmp_path / "images").mkdir()
     Image.fromarray(np.zeros((16, 16), np.uint8)).save(tmp_path / "images/a.png")
-    told = said(
-        capsys,
-        monkeypatch,
+    told = run_raters(
         "predict",
         folder,
         tmp_path / "images",
@@ -214,26 +202,22 @@ def test_class_labels_have_no_cut() -> None:
 
 
 def test_predict_writes_masks_at_the_cut(
-    run: Path,
-    written: Path,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
+    run_folder: Path, study_folder: Path, tmp_path: Path, run_raters: Run
 ) -> None:
-    model = raters.load(run)
+    model = raters.load(run_folder)
     case = shy_study().select(split="test")[0]
     cut = f"{np.median(model.truth(case)[1]):.4f}"  # half of the image is above it
-    words = ("predict", run, written, "-o", tmp_path / "out")
-    assert said(capsys, monkeypatch, *words, "--cut", cut, "--probabilities").code == 0
+    words = ("predict", run_folder, study_folder, "-o", tmp_path / "out")
+    assert run_raters(*words, "--cut", cut, "--probabilities").code == 0
     [path] = [p for p in (tmp_path / "out").glob(f"{case.id}.*") if p.is_file()]
     mask = np.load(path) if path.suffix == ".npy" else np.asarray(Image.open(path))
     np.testing.assert_array_equal(mask > 0, model.truth(case)[1] > np.float64(cut))
     assert 0.4 < (mask > 0).mean() < 0.6
     # other cuts do not mix with these in one folder
-    told = said(capsys, monkeypatch, *words, "--cut", "area")
+    told = run_raters(*words, "--cut", "area")
     assert told.code == 2
     assert "holds other work" in told.err
-    assert said(capsys, monkeypatch, *words, "--cut", cut).code == 0
+    assert run_raters(*words, "--cut", cut).code == 0
 
 
 def test_what_raters_would_draw_is_not_cut(tmp_path: Path) -> None:
@@ -246,10 +230,10 @@ def test_what_raters_would_draw_is_not_cut(tmp_path: Path) -> None:
     np.testing.assert_array_equal(found == 4, model.as_rater(study[0], "ann").argmax(0) == 1)
 
 
-def test_evaluate_gives_dice_at_three_cuts(run: Path) -> None:
-    model = raters.load(run)
+def test_evaluate_gives_dice_at_three_cuts(run_folder: Path) -> None:
+    model = raters.load(run_folder)
     study = shy_study()
-    found = evaluate(run, study, "test")
+    found = evaluate(run_folder, study, "test")
     [row] = found.cuts
     cases = list(study.select(split="test").iter_cases())
     for name, cut in (("half", 0.5), ("best", "best"), ("area", "area")):
@@ -264,8 +248,8 @@ def test_evaluate_gives_dice_at_three_cuts(run: Path) -> None:
     assert at_best.cuts == found.cuts
 
 
-def test_without_a_reference_it_is_the_mean_over_raters(run: Path) -> None:
-    model = raters.load(run)
+def test_without_a_reference_it_is_the_mean_over_raters(run_folder: Path) -> None:
+    model = raters.load(run_folder)
     study = shy_study(references=False)
     [row] = evaluate(model, study, "test").cuts
     cases = list(study.select(split="test").iter_cases())
@@ -296,35 +280,33 @@ def test_classes_have_rows_of_their_own() -> None:
 
 
 def test_the_command_shows_and_writes_them(
-    run: Path,
-    written: Path,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
+    run_folder: Path, study_folder: Path, tmp_path: Path, run_raters: Run
 ) -> None:
-    words = ("evaluate", run, written, "--split", "test")
-    told = said(capsys, monkeypatch, *words, "-o", tmp_path / "scores")
+    words = ("evaluate", run_folder, study_folder, "--split", "test")
+    told = run_raters(*words, "-o", tmp_path / "scores")
     assert told.code == 0
     assert "Dice by cut" in told.out
     assert all(name in told.out for name in ("at 0.5", "at best", "at area", "best cut"))
     assert (tmp_path / "scores/cuts.csv").exists()
     assert json.loads((tmp_path / "scores/evaluation.json").read_text())["cuts"]
-    compared = said(capsys, monkeypatch, *words, "--against", _copy(run, tmp_path / "vote"))
+    compared = run_raters(*words, "--against", _copy(run_folder, tmp_path / "vote"))
     assert compared.code == 0
     assert "dice at the best cut" in compared.out
-    bad = said(capsys, monkeypatch, *words, "--cut", "2")
+    bad = run_raters(*words, "--cut", "2")
     assert bad.code == 2
     assert "found the cut 2" in bad.err
 
 
-def test_runs_are_compared_at_their_own_cuts(run: Path) -> None:
-    other = make_model(raters=tuple(raters.load(run).config.raters), values=(0, 1))
+def test_runs_are_compared_at_their_own_cuts(run_folder: Path) -> None:
+    other = make_model(raters=tuple(raters.load(run_folder).config.raters), values=(0, 1))
     study = shy_study()
-    other.config = other.config.model_copy(update={"classes": raters.load(run).config.classes})
+    other.config = other.config.model_copy(
+        update={"classes": raters.load(run_folder).config.classes}
+    )
     other.cuts = find_cuts(other, study.select(split="val"), "held-out")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        found = compare_runs([run, other], study, "test")
+        found = compare_runs([run_folder, other], study, "test")
     names = [row["score"] for row in found.differences]
     assert {"score", "score_best", "score_area"} <= set(names)
     scores = [row["score_best"] for row in found.rows]
@@ -332,11 +314,9 @@ def test_runs_are_compared_at_their_own_cuts(run: Path) -> None:
     assert difference["difference"] == pytest.approx(scores[1] - scores[0])
 
 
-def test_labels_are_not_cut_again(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_labels_are_not_cut_again(tmp_path: Path, run_raters: Run) -> None:
     study = pattern(draw_masks(tmp_path, cases=1))
-    told = said(capsys, monkeypatch, "evaluate", tmp_path / "ann", study, "--cut", "0.3")
+    told = run_raters("evaluate", tmp_path / "ann", study, "--cut", "0.3")
     assert told.code == 2
     assert "labels already" in told.err
 

@@ -40,16 +40,16 @@ def model() -> Model:
 
 
 @pytest.fixture(scope="module")
-def study(model: Model) -> Study:
+def study_with_silent_rater(model: Model) -> Study:
     """Four cases with references, of which the first rater says nothing anywhere."""
     rng = np.random.default_rng(0)
     truth = rng.integers(0, L, (4, 8, 8))
     labels = rng.integers(0, L, (4, 3, 8, 8))
     labels[:, :, 0] = MISSING
-    return study_of(model, labels, truth)
+    return make_study(model, labels, truth)
 
 
-def study_of(model: Model, labels: np.ndarray, truth: np.ndarray | None) -> Study:  # type: ignore[type-arg]
+def make_study(model: Model, labels: np.ndarray, truth: np.ndarray | None) -> Study:  # type: ignore[type-arg]
     images = np.random.default_rng(1).normal(size=(len(labels), 1, 8, 8)).astype(np.float32)
     return Study.from_arrays(
         images=images,
@@ -62,7 +62,7 @@ def study_of(model: Model, labels: np.ndarray, truth: np.ndarray | None) -> Stud
     )
 
 
-def counted(study: Study) -> np.ndarray:  # type: ignore[type-arg]
+def count_exclusions(study: Study) -> np.ndarray:  # type: ignore[type-arg]
     """Count what the negative rater excludes of each true class, pixel by pixel."""
     counts = np.zeros((L, L))
     for case in study.iter_cases():
@@ -75,14 +75,14 @@ def counted(study: Study) -> np.ndarray:  # type: ignore[type-arg]
 
 
 def test_matrices_are_means_over_the_predicted_class_and_targets_are_counted(
-    model: Model, study: Study
+    model: Model, study_with_silent_rater: Study
 ) -> None:
-    found = look_at_negatives(model, study)
+    found = look_at_negatives(model, study_with_silent_rater)
     assert found is not None and found.said is not None
     assert found.raters == ["../x"]
     sums = np.zeros((L, L))
     weights = np.zeros(L)
-    for case in study.iter_cases():
+    for case in study_with_silent_rater.iter_cases():
         truth = model.truth(case)
         matrices = model.confusion(case)[1]
         for place in np.ndindex(8, 8):
@@ -90,7 +90,7 @@ def test_matrices_are_means_over_the_predicted_class_and_targets_are_counted(
             sums += p[:, np.newaxis] * matrices[(slice(None), slice(None), *place)]
             weights += p
     np.testing.assert_allclose(found.said[0], sums / weights[:, np.newaxis], rtol=1e-4)
-    counts = counted(study)
+    counts = count_exclusions(study_with_silent_rater)
     assert found.counted is not None
     np.testing.assert_array_equal(found.counted[0], counts)
     right = counts * (1 - np.eye(L))
@@ -111,12 +111,12 @@ def test_matrices_are_means_over_the_predicted_class_and_targets_are_counted(
 
 @pytest.mark.slow
 def test_reports_show_both_matrices_and_leave_targets_out_without_references(
-    model: Model, study: Study, tmp_path: Path
+    model: Model, study_with_silent_rater: Study, tmp_path: Path
 ) -> None:
     model.save(tmp_path / "run")
-    labels = np.stack([case.drawings for case in study.iter_cases()])
-    without = study_of(model, labels, None)
-    for given, panels in ((study, 2), (without, 1), (None, 1)):
+    labels = np.stack([case.drawings for case in study_with_silent_rater.iter_cases()])
+    without = make_study(model, labels, None)
+    for given, panels in ((study_with_silent_rater, 2), (without, 1), (None, 1)):
         report = run_report(tmp_path / "run", given, shown=0)
         blocks = {b.name: b for b in all_blocks(report) if isinstance(b, FigureBlock | TableBlock)}
         transition = blocks["transition"]
@@ -124,16 +124,16 @@ def test_reports_show_both_matrices_and_leave_targets_out_without_references(
         drawn = [axes.get_title() for axes in transition.figure.axes if axes.get_title()]
         assert len(drawn) == panels
         assert ("excluded" in blocks) == ("negative_confusion" in blocks) == (given is not None)
-        assert ("negatives" in blocks) == (given is study)
+        assert ("negatives" in blocks) == (given is study_with_silent_rater)
     confusion = blocks.get("confusion")  # of the others: without cases they have none
     assert confusion is None
 
 
 def test_a_study_of_nothing_but_negatives_has_a_report(
-    model: Model, study: Study, tmp_path: Path
+    model: Model, study_with_silent_rater: Study, tmp_path: Path
 ) -> None:
     model.save(tmp_path)
-    report = run_report(tmp_path, study.select(raters=["../x"]), shown=1)
+    report = run_report(tmp_path, study_with_silent_rater.select(raters=["../x"]), shown=1)
     assert "Negative drawings" in [section.title for section in report.sections]
     assert "Raters" not in [section.title for section in report.sections]
 
@@ -149,9 +149,9 @@ def test_classes_that_nobody_excludes_have_no_target() -> None:
 
 
 def test_the_transition_is_written_with_the_matrices(
-    model: Model, study: Study, tmp_path: Path
+    model: Model, study_with_silent_rater: Study, tmp_path: Path
 ) -> None:
-    predict_study(model, study, tmp_path, Outputs(confusion=True))
+    predict_study(model, study_with_silent_rater, tmp_path, Outputs(confusion=True))
     with (tmp_path / "transition.csv").open() as file:
         rows = list(csv.DictReader(file))
     assert len(rows) == L * L and {row["rater"] for row in rows} == {"../x"}
@@ -161,6 +161,9 @@ def test_the_transition_is_written_with_the_matrices(
     assert rows[0]["said"] == rows[0]["excluded"] and float(rows[0]["p"]) == 0
     assert np.load(next((tmp_path / "confusion").glob("*.npy"))).shape == (3, L, L, 8, 8)
     predict_study(
-        make_model("coarse"), study.select(raters=[]), tmp_path / "two", Outputs(confusion=True)
+        make_model("coarse"),
+        study_with_silent_rater.select(raters=[]),
+        tmp_path / "two",
+        Outputs(confusion=True),
     )
     assert not (tmp_path / "two/transition.csv").exists()

@@ -34,19 +34,20 @@ from raters.metrics.calibration import joint_log_likelihood
 from raters.simulation import simulate, true_confusion
 from raters.study.case import Case
 from raters.study.study import Study
-from tests.support.command_line import draw_masks, images, pattern, run_in_process
+from tests.support.command_line import Run, draw_masks, images_option, pattern
+from tests.support.scores import only_row
 
 NAMES = ["ann", "bob", "cat"]
 Array = NDArray[Any]
 
 
-def probabilities(rng: np.random.Generator, *shape: int) -> Array:
+def draw_probabilities(rng: np.random.Generator, *shape: int) -> Array:
     """Draw probabilities `(classes, ...)`."""
     found = rng.dirichlet(np.ones(shape[0]), shape[1:]).astype(np.float32)
     return np.moveaxis(found, -1, 0)
 
 
-def mask_study(seed: int = 0, references: bool = True) -> Study:
+def draw_mask_study(seed: int = 0, references: bool = True) -> Study:
     """Draw masks of 3 classes by 3 raters, some missing, for 5 cases of 3 patients."""
     rng = np.random.default_rng(seed)
     labels = rng.integers(0, 3, (5, 3, 6, 5))
@@ -63,17 +64,17 @@ def mask_study(seed: int = 0, references: bool = True) -> Study:
     )
 
 
-def says(study: Study, seed: int = 1) -> dict[str, Prediction]:
+def make_up_predictions(study: Study, seed: int = 1) -> dict[str, Prediction]:
     """Make up what a model says of each case."""
     rng = np.random.default_rng(seed)
     found = {}
     for case in study:
         space = case.labels.shape[1:] if study.kind == "segmentation" else ()
         classes = len(study.classes)
-        told = {name: probabilities(rng, classes, *space) for name in NAMES}
+        told = {name: draw_probabilities(rng, classes, *space) for name in NAMES}
         matrices = rng.dirichlet(np.ones(classes), (3, classes, *space)).astype(np.float32)
         matrices = np.moveaxis(matrices, -1, 2)
-        found[case.id] = prediction(probabilities(rng, classes, *space), told, matrices)
+        found[case.id] = prediction(draw_probabilities(rng, classes, *space), told, matrices)
     return found
 
 
@@ -103,20 +104,15 @@ def _band(whole: Prediction, rows: slice) -> Prediction:
     return Prediction(maps, rows.start)
 
 
-def scored(study: Study, said: dict[str, Prediction], rows: int = 99) -> Evaluation:
+def score_predictions(study: Study, said: dict[str, Prediction], rows: int = 99) -> Evaluation:
     known = {name: study.raters.index(name) for name in NAMES}
     return score_cases(stream(study, said, rows), Scoring(study, known, [0, 1, 2]))
 
 
-def row_of(rows: list[dict[str, Any]], **wanted: str) -> dict[str, Any]:
-    (found,) = [row for row in rows if all(row[k] == v for k, v in wanted.items())]
-    return found
-
-
 @pytest.mark.parametrize("rows", [99, 2])
 def test_likelihoods_of_masks_equal_slow_loops(rows: int) -> None:
-    study = mask_study()
-    said = says(study)
+    study = draw_mask_study()
+    said = make_up_predictions(study)
     marginal = joint = truth = 0.0
     number = 0
     for case in study:
@@ -132,9 +128,9 @@ def test_likelihoods_of_masks_equal_slow_loops(rows: int) -> None:
                 products *= told.confusion[(r, slice(None), o, *pixel)]
             joint += math.log(products.sum()) if seen else 0.0
             number += len(seen)
-    found = scored(study, said, rows)
+    found = score_predictions(study, said, rows)
     for form, total in (("joint", joint), ("marginal", marginal), ("as the truth", truth)):
-        row = row_of(found.likelihood, form=form)
+        row = only_row(found.likelihood, form=form)
         assert row["labels"] == number
         assert row["log_likelihood"] == pytest.approx(total / number, rel=1e-6)
         assert row["log_likelihood_low"] is None  # of three patients
@@ -142,7 +138,7 @@ def test_likelihoods_of_masks_equal_slow_loops(rows: int) -> None:
 
 def test_joint_likelihood_is_that_of_training() -> None:
     rng = np.random.default_rng(3)
-    truth = probabilities(rng, 3, 4, 2)
+    truth = draw_probabilities(rng, 3, 4, 2)
     matrices = rng.dirichlet(np.ones(3), (2, 3))
     labels = rng.integers(-1, 3, (2, 4, 2))
     column = np.zeros((1, 2, 3, 4, 2))
@@ -161,9 +157,9 @@ def test_joint_likelihood_is_that_of_training() -> None:
 
 @pytest.mark.parametrize("rows", [99, 4])
 def test_as_rater_table_compares_every_pair(rows: int) -> None:
-    study = mask_study()
-    said = says(study)
-    found = scored(study, said, rows)
+    study = draw_mask_study()
+    said = make_up_predictions(study)
+    found = score_predictions(study, said, rows)
     assert len(found.as_rater) == 9
     for x in NAMES:
         for y, against in enumerate(NAMES):
@@ -181,7 +177,7 @@ def test_as_rater_table_compares_every_pair(rows: int) -> None:
                 scores.append(dice(labels, guess, 3).mean())
                 there = [c for c in (1, 2) if any(labels[p] == c or guess[p] == c for p in seen)]
                 drawn.append(dice(labels, guess, 3)[[c - 1 for c in there]].mean())
-            row = row_of(found.as_rater, **{"as": x, "against": against})
+            row = only_row(found.as_rater, **{"as": x, "against": against})
             assert (row["cases"], row["labels"]) == (len(scores), len(logs))
             assert row["log_likelihood"] == pytest.approx(np.mean(logs), rel=1e-6)
             assert row["dice"] == pytest.approx(np.mean(scores))
@@ -189,11 +185,11 @@ def test_as_rater_table_compares_every_pair(rows: int) -> None:
 
 
 def test_own_row_is_compared_with_the_mean_of_the_others() -> None:
-    study = mask_study()
-    found = scored(study, says(study))
+    study = draw_mask_study()
+    found = score_predictions(study, make_up_predictions(study))
     for y in NAMES:
-        own = row_of(found.raters, rater=y)
-        column = {x: row_of(found.as_rater, **{"as": x, "against": y}) for x in NAMES}
+        own = only_row(found.raters, rater=y)
+        column = {x: only_row(found.as_rater, **{"as": x, "against": y}) for x in NAMES}
         for score in ("log_likelihood", "dice"):
             others = [column[x][score] for x in NAMES if x != y]
             assert own[score] == pytest.approx(column[y][score])
@@ -203,16 +199,16 @@ def test_own_row_is_compared_with_the_mean_of_the_others() -> None:
 
 
 def test_scores_of_the_truth_are_those_of_masks() -> None:
-    study = mask_study()
-    said = says(study)
-    found = scored(study, said)
+    study = draw_mask_study()
+    said = make_up_predictions(study)
+    found = score_predictions(study, said)
     values = [mean_dice(c.reference, said[c.id].truth.argmax(0), 3) for c in list(study)[:3]]
     assert found.score == "dice, reference"
     assert found.main["score"] == pytest.approx(np.mean(values))
-    row = row_of(found.summary, **{"against": "reference", "class": "all"})
+    row = only_row(found.summary, **{"against": "reference", "class": "all"})
     assert row["dice"] == pytest.approx(np.mean(values))
     assert {"iou", "hd95", "surface_distance"} <= set(row)
-    without = scored(mask_study(references=False), said)
+    without = score_predictions(draw_mask_study(references=False), said)
     assert without.score == "dice, mean over raters"
     each = [
         np.mean([mean_dice(m, said[c.id].truth.argmax(0), 3) for m in c.labels if (m >= 0).any()])
@@ -232,8 +228,8 @@ def test_calibration_equals_scikit_learn() -> None:
         case.id: prediction(np.array([1 - q, q]), dict.fromkeys(NAMES, np.array([1 - q, q])))
         for case, q in zip(study, p, strict=True)
     }
-    found = scored(study, said)
-    row = row_of(found.calibration, of="truth")
+    found = score_predictions(study, said)
+    row = only_row(found.calibration, of="truth")
     assert row["labels"] == 400
     assert row["brier"] == pytest.approx(2 * brier_score_loss(truth, p), rel=1e-5)
     assert row["log_loss"] == pytest.approx(log_loss(truth, p.astype(float)), rel=1e-5)
@@ -245,7 +241,7 @@ def test_calibration_equals_scikit_learn() -> None:
     assert [b["confidence"] for b in bins] == pytest.approx(list(mean), rel=1e-5)
     ece = sum(b["labels"] * abs(b["accuracy"] - b["confidence"]) for b in bins) / 400
     assert row["ece"] == pytest.approx(ece)
-    told = row_of(found.calibration, of="as rater")
+    told = only_row(found.calibration, of="as rater")
     assert told["labels"] == 1200
     assert told["brier"] == pytest.approx(row["brier"])
 
@@ -267,17 +263,17 @@ def class_study(seed: int = 0) -> Study:
 
 def test_class_scores_equal_scikit_learn_and_loops() -> None:
     study = class_study()
-    said = says(study)
-    found = scored(study, said)
+    said = make_up_predictions(study)
+    found = score_predictions(study, said)
     truth = np.array([int(case.reference) for case in study if case.reference is not None])
     given = np.stack([said[case.id].truth for case in study]).astype(float)
-    row = row_of(found.summary, **{"against": "reference", "class": "all"})
+    row = only_row(found.summary, **{"against": "reference", "class": "all"})
     assert row["accuracy"] == pytest.approx((given.argmax(1) == truth).mean())
     assert row["balanced_accuracy"] == pytest.approx(
         balanced_accuracy_score(truth, given.argmax(1))
     )
     assert row["log_loss"] == pytest.approx(log_loss(truth, given / given.sum(1, keepdims=True)))
-    one = row_of(found.summary, **{"against": "reference", "class": "y"})
+    one = only_row(found.summary, **{"against": "reference", "class": "y"})
     assert one["cases"] == (truth == 1).sum()
     assert one["accuracy"] == pytest.approx((given.argmax(1) == 1)[truth == 1].mean())
     joint = 0.0
@@ -290,9 +286,9 @@ def test_class_scores_equal_scikit_learn_and_loops() -> None:
                 pairs.append(math.log(said[case.id].as_rater("ann")[o]))
         joint += math.log(product.sum())
     number = sum(len(case.answers) for case in study)
-    row = row_of(found.likelihood, form="joint")
+    row = only_row(found.likelihood, form="joint")
     assert row["log_likelihood"] == pytest.approx(joint / number, rel=1e-6)
-    pair = row_of(found.as_rater, **{"as": "ann", "against": "bob"})
+    pair = only_row(found.as_rater, **{"as": "ann", "against": "bob"})
     assert pair["log_likelihood"] == pytest.approx(np.mean(pairs), rel=1e-6)
     assert pair["labels"] == len(pairs)
 
@@ -302,8 +298,8 @@ def test_a_rater_may_answer_twice(tmp_path: Path) -> None:
     (tmp_path / "table.csv").write_text("\n".join(lines) + "\n")
     np.save(tmp_path / "x.npy", np.zeros((2, 1)))
     study = raters.read(tmp_path / "table.csv", images=str(tmp_path / "x.npy"))
-    said = says(study)
-    found = scored(study, said)
+    said = make_up_predictions(study)
+    found = score_predictions(study, said)
     p = said["a"].truth.astype(float)
     matrices = said["a"].confusion
     q = said["b"].truth.astype(float)
@@ -315,27 +311,29 @@ def test_a_rater_may_answer_twice(tmp_path: Path) -> None:
     second = q * others[2, :, 1] * others[0, :, 1] * others[1, :, 0]
     joint = (math.log(first.sum()) + math.log(second.sum())) / 6
     assert (ann, bob, cat) == (0, 1, 2)
-    row = row_of(found.likelihood, form="joint")
+    row = only_row(found.likelihood, form="joint")
     assert (row["labels"], row["log_likelihood"]) == (6, pytest.approx(joint, rel=1e-6))
-    assert row_of(found.raters, rater="ann")["labels"] == 3
+    assert only_row(found.raters, rater="ann")["labels"] == 3
 
 
 def test_many_raters_are_compared_with_themselves_only() -> None:
-    study = mask_study()
-    all_pairs = scored(study, says(study))
+    study = draw_mask_study()
+    all_pairs = score_predictions(study, make_up_predictions(study))
     known = {name: k for k, name in enumerate(NAMES)}
-    few = score_cases(stream(study, says(study)), Scoring(study, known, [0, 1, 2], pairs=False))
+    few = score_cases(
+        stream(study, make_up_predictions(study)), Scoring(study, known, [0, 1, 2], pairs=False)
+    )
     assert few.main == all_pairs.main
     assert not few.as_rater
     for row in few.raters:
-        whole = row_of(all_pairs.raters, rater=row["rater"])
+        whole = only_row(all_pairs.raters, rater=row["rater"])
         assert all(
             whole[name] == pytest.approx(value) for name, value in row.items() if name != "rater"
         )
 
 
 def test_a_perfect_model_is_perfect_and_a_random_one_is_not() -> None:
-    study = mask_study()
+    study = draw_mask_study()
     labels = np.stack([np.where(case.labels < 0, 0, case.labels) for case in study])
     labels[:3] = np.stack([case.reference for case in list(study)[:3]])[:, None]  # type: ignore[misc]
     same = Study.from_arrays(
@@ -348,12 +346,12 @@ def test_a_perfect_model_is_perfect_and_a_random_one_is_not() -> None:
         said[case.id] = prediction(truth[0], dict(zip(NAMES, truth, strict=True)), matrix)
     for case in list(same)[3:]:  # there raters differ, and no truth explains all of them
         del said[case.id].maps["confusion"]
-    found = scored(same, said)
+    found = score_predictions(same, said)
     assert found.main["score"] == found.main["as_rater"] == 1
     assert found.main["ece"] == found.main["as_rater_ece"] == 0
-    assert row_of(found.likelihood, form="marginal")["log_likelihood"] == 0
+    assert only_row(found.likelihood, form="marginal")["log_likelihood"] == 0
     assert [row["brier"] for row in found.calibration] == [0, 0]
-    drawn = scored(same, says(same))
+    drawn = score_predictions(same, make_up_predictions(same))
     assert drawn.main["score"] < 0.6
     assert drawn.main["as_rater"] < 0.6
     assert drawn.main["ece"] > 0.1
@@ -368,7 +366,7 @@ def test_matrices_are_compared_with_those_of_simulated_raters() -> None:
     said = {}
     for case in study:
         matrices = true_confusion(study, case.id).astype(np.float32)[..., None, None]
-        maps = probabilities(np.random.default_rng(0), 2, 8, 8)
+        maps = draw_probabilities(np.random.default_rng(0), 2, 8, 8)
         said[case.id] = prediction(maps, dict.fromkeys(known, maps), matrices)
     found = score_cases(stream(study, said), Scoring(study, known, [0, 1, 2]))
     assert found.main["confusion_error"] == pytest.approx(0, abs=1e-6)
@@ -475,7 +473,7 @@ def test_a_run_is_scored_as_its_model_says(runs: dict[str, Path]) -> None:
         logs = [
             math.log(model.as_rater(case, x)[case.answers.of(study.raters[1])[0]]) for case in cases
         ]
-        row = row_of(found.as_rater, **{"as": x, "against": "bob"})
+        row = only_row(found.as_rater, **{"as": x, "against": "bob"})
         assert row["log_likelihood"] == pytest.approx(np.mean(logs), rel=1e-4)
     assert not found.warnings
     assert found.main["joint"] > found.main["marginal"] - 1
@@ -543,7 +541,7 @@ def test_what_cannot_be_scored_is_refused(runs: dict[str, Path]) -> None:
     with pytest.raises(RatersError, match="no image of case '0', expected images"):
         evaluate(runs["vote"], blind)
     with pytest.raises(RatersError, match="found a study of segmentation, expected one of cl"):
-        evaluate(runs["vote"], mask_study())
+        evaluate(runs["vote"], draw_mask_study())
 
 
 def test_differences_of_runs_are_paired(runs: dict[str, Path]) -> None:
@@ -564,7 +562,7 @@ def test_differences_of_runs_are_paired(runs: dict[str, Path]) -> None:
     gap = np.diff(np.array(logs), axis=1)[:, 0]
     draws = np.random.default_rng(0).integers(10, size=(2000, 10))
     means = gap.reshape(10, 2).mean(1)[draws].mean(1)  # groups of two cases with 3 labels each
-    row = row_of(found.differences, run="global-cm", score="marginal")
+    row = only_row(found.differences, run="global-cm", score="marginal")
     assert row["difference"] == pytest.approx(gap.mean(), rel=1e-3)
     assert (row["difference_low"], row["difference_high"]) == pytest.approx(
         tuple(np.quantile(means, [tail(10), 1 - tail(10)])), rel=1e-3
@@ -612,15 +610,12 @@ def mask_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_command_scores_a_run(
-    mask_run: Path,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
+    mask_run: Path, tmp_path: Path, run_raters: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "80")
-    study = [pattern(mask_run), *images(mask_run)]
+    study = [pattern(mask_run), *images_option(mask_run)]
     arguments = ["evaluate", mask_run / "run", *study, "--split", "test", "-o", tmp_path]
-    done = run_in_process(capsys, monkeypatch, *arguments)
+    done = run_raters(*arguments)
     assert done.code == 0
     assert "run: pixel-cm, 2 cases, split test" in done.out
     assert "WARNING" not in done.err
@@ -628,31 +623,26 @@ def test_command_scores_a_run(
     assert {"summary.csv", "as_rater.csv", "calibration.csv"} <= {
         f.name for f in tmp_path.iterdir()
     }
-    done = run_in_process(capsys, monkeypatch, "evaluate", mask_run / "run", *study, "--json")
+    done = run_raters("evaluate", mask_run / "run", *study, "--json")
     assert done.code == 0
     assert "WARNING: 3 of 6 cases were trained on" in done.err
     assert json.loads(done.out)["scored"] == 6
     more = ["--split", "test", "--against", mask_run / "run"]
-    done = run_in_process(capsys, monkeypatch, "evaluate", mask_run / "run", *study, *more)
+    done = run_raters("evaluate", mask_run / "run", *study, *more)
     assert done.code == 0
     assert "paired" in done.out
     assert max(map(len, done.out.splitlines())) <= 80
 
 
-def test_command_refuses_what_is_wrong(
-    mask_run: Path,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_command_refuses_what_is_wrong(mask_run: Path, tmp_path: Path, run_raters: Run) -> None:
     run = mask_run / "run"
-    study = [pattern(mask_run), *images(mask_run)]
+    study = [pattern(mask_run), *images_option(mask_run)]
     (tmp_path / "empty").mkdir()
     broken = tmp_path / "broken"
     broken.mkdir()
     (broken / "config.yaml").write_text("method: [1")
     other = draw_masks(tmp_path / "other", value=3)
-    strange = [pattern(other), *images(other)]
+    strange = [pattern(other), *images_option(other)]
     for arguments, message in (
         ([run, *study, "--split", "tset"], "expected one of train (3 cases), held-out (1 case)"),
         ([run, *study, "--against", tmp_path / "empty"], "expected a model folder"),
@@ -662,23 +652,20 @@ def test_command_refuses_what_is_wrong(
         ([run, *strange], "expected those of the run"),
         ([run, *study, "--raters", "zoe"], "found no rater 'zoe'"),
     ):
-        done = run_in_process(capsys, monkeypatch, "evaluate", *arguments)
+        done = run_raters("evaluate", *arguments)
         assert done.code == 2, arguments
         assert message in done.err
         assert done.err.splitlines()[-1].startswith("error: ")
 
 
 def test_a_broken_image_is_named_and_the_rest_is_scored(
-    mask_run: Path,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
+    mask_run: Path, tmp_path: Path, run_raters: Run
 ) -> None:
     folder = draw_masks(tmp_path, cases=6)
     (folder / "images" / "c5.png").write_bytes(b"no image")
-    study = [pattern(folder), *images(folder)]
+    study = [pattern(folder), *images_option(folder)]
     arguments = ["evaluate", mask_run / "run", *study, "--split", "test"]
-    done = run_in_process(capsys, monkeypatch, *arguments)
+    done = run_raters(*arguments)
     assert done.code == 2
     assert "1 case could not be scored" in done.err
     assert "c5.png" in done.err

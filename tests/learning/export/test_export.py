@@ -26,7 +26,7 @@ from raters.learning.export.truth import Truth, truth_of
 from raters.learning.methods.separate import Separate
 from raters.learning.training.config import ModelConfig
 from raters.learning.training.model import Model
-from tests.support.command_line import Outcome, run_in_process
+from tests.support.command_line import Run
 
 pytestmark = pytest.mark.slow
 
@@ -70,7 +70,7 @@ def model_of(
     return Model(config.build().eval(), config)
 
 
-def images(batch: int, channels: int, space: tuple[int, ...], seed: int = 0) -> np.ndarray:
+def draw_images(batch: int, channels: int, space: tuple[int, ...], seed: int = 0) -> np.ndarray:
     """Draw images far from mean 0 and standard deviation 1, some of them constant."""
     rng = np.random.default_rng(seed)
     found = rng.normal(20, 30, (batch, channels, *space)).astype(np.float32)
@@ -79,10 +79,10 @@ def images(batch: int, channels: int, space: tuple[int, ...], seed: int = 0) -> 
     return found
 
 
-def check(model: Model, exported: Callable[[Tensor], Tensor]) -> None:
+def assert_same_truth(model: Model, exported: Callable[[Tensor], Tensor]) -> None:
     """Compare with `model.truth`, image by image, at sizes and batches that were not exported."""
     for batch, space in SIZES:
-        image = images(batch, model.config.channels, space[: model.config.spatial_dims])
+        image = draw_images(batch, model.config.channels, space[: model.config.spatial_dims])
         found = exported(torch.from_numpy(image)).numpy()
         expected = np.stack([model.truth(one) for one in image])
         assert found.shape == expected.shape
@@ -93,7 +93,7 @@ def check(model: Model, exported: Callable[[Tensor], Tensor]) -> None:
 @pytest.mark.parametrize(("name", "spatial_dims", "width", "depth"), NETWORKS)
 def test_programs_of_all_networks(name: str, spatial_dims: int, width: int, depth: int) -> None:
     model = model_of(name, spatial_dims, width, depth)
-    check(model, program_of(truth_of(model)).module())
+    assert_same_truth(model, program_of(truth_of(model)).module())
 
 
 def onnx_runs(model: Model, tmp_path: Path) -> Callable[[Tensor], Tensor]:
@@ -106,7 +106,7 @@ def onnx_runs(model: Model, tmp_path: Path) -> Callable[[Tensor], Tensor]:
 @pytest.mark.parametrize("network", [("unet", 2, 2, 2), NETWORKS[-1]], ids=str)
 def test_onnx_of_networks(network: tuple[str, int, int, int], tmp_path: Path) -> None:
     model = model_of(*network)
-    check(model, onnx_runs(model, tmp_path))
+    assert_same_truth(model, onnx_runs(model, tmp_path))
 
 
 def test_separate_is_the_mean_of_those_who_labelled() -> None:
@@ -115,13 +115,13 @@ def test_separate_is_the_mean_of_those_who_labelled() -> None:
     model.method.labelled[1] = False
     truth = truth_of(model)
     assert len(truth.network.networks) == 2
-    check(model, program_of(truth).module())
+    assert_same_truth(model, program_of(truth).module())
 
 
 def test_an_images_own_mean_can_be_inside(tmp_path: Path) -> None:
     model = model_of("cnn", normalisation=CASE)
-    check(model, program_of(truth_of(model)).module())
-    check(model, onnx_runs(model, tmp_path))
+    assert_same_truth(model, program_of(truth_of(model)).module())
+    assert_same_truth(model, onnx_runs(model, tmp_path))
 
 
 def test_where_the_normalisation_goes() -> None:
@@ -142,7 +142,7 @@ def test_where_the_normalisation_goes() -> None:
 
 def test_a_network_that_normalises_outside_takes_normalised_images() -> None:
     model = model_of()
-    image = images(2, 2, (9, 12))
+    image = draw_images(2, 2, (9, 12))
     ready = torch.from_numpy(np.stack([model.config.normaliser()(one) for one in image]))
     found = program_of(truth_of(model, "outside")).module()(ready)
     expected = np.stack([model.truth(one) for one in image])
@@ -168,7 +168,7 @@ def test_a_program_loads_without_raters(tmp_path: Path) -> None:
     folder = model.save(tmp_path / "run")
     done = export(folder, "torch", tmp_path / "model.pt2")
     assert done.difference is not None and done.difference < 1e-5
-    image = images(2, 2, (11, 14))
+    image = draw_images(2, 2, (11, 14))
     np.save(tmp_path / "image.npy", image)
     alone = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", LOAD_ALONE],
@@ -185,19 +185,11 @@ def test_a_program_loads_without_raters(tmp_path: Path) -> None:
     assert str(Path(__file__).parents[3]).encode() not in text  # no folders of this machine
 
 
-def cli(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, *words: object
-) -> Outcome:
-    return run_in_process(capsys, monkeypatch, "export", *words)
-
-
-def test_the_command_writes_onnx_with_all_that_users_need(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_command_writes_onnx_with_all_that_users_need(tmp_path: Path, run_raters: Run) -> None:
     model = model_of("cnn")
     folder = model.save(tmp_path / "run")
     path = tmp_path / "model.onnx"
-    done = cli(capsys, monkeypatch, folder, "--to", "onnx", "-o", path)
+    done = run_raters("export", folder, "--to", "onnx", "-o", path)
     assert done.code == 0, done.err
     assert f"{path}: " in done.out and "kB" in done.out
     assert "largest difference from the model's own probabilities: " in done.out
@@ -213,7 +205,7 @@ def test_the_command_writes_onnx_with_all_that_users_need(
     assert str(Path(__file__).parents[3]).encode() not in path.read_bytes()
     assert [file.name for file in tmp_path.iterdir() if file.name.startswith(".")] == []
     before = path.read_bytes()
-    again = cli(capsys, monkeypatch, folder, "--to", "onnx", "-o", path)
+    again = run_raters("export", folder, "--to", "onnx", "-o", path)
     assert again.code == 2 and "found something there already" in again.err
     assert path.read_bytes() == before
 
@@ -351,7 +343,7 @@ assert "raters" not in sys.modules
 RNG = np.random.default_rng(0)
 PICTURES = [RNG.integers(0, 255, s, dtype=np.uint8) for s in [(30, 22), (9, 11), (10, 40)]]
 AFFINE = np.array([[0, -2, 0, 5], [1.5, 0, 0, -7], [0, 0, 3, 11], [0, 0, 0, 1.0]])
-VOLUME = images(1, 1, (13, 9, 7))[0, 0]
+VOLUME = draw_images(1, 1, (13, 9, 7))[0, 0]
 CLASSIFIED = [(RNG.random((12, 9)) ** (k + 1) * 255).astype(np.uint8) for k in range(6)]
 
 

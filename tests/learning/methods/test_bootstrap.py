@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import math
 from typing import Any, cast
 
@@ -14,10 +13,10 @@ from numpy.typing import NDArray
 from raters.core.classes import MISSING
 from raters.core.errors import RatersError
 from raters.learning.methods import learning_method
-from raters.learning.methods.base import Batch, Task
+from raters.learning.methods.base import Batch
 from raters.learning.methods.bootstrap import SoftBootstrap, mixture
 from raters.learning.methods.targets import majority
-from raters.learning.networks import NetworkOptions, TruthNetwork, build_backbone
+from tests.support.learning import build_method, flatten_pixels, small_task
 
 R = 3
 L = 3
@@ -27,23 +26,14 @@ BETA = {"soft-bootstrap": 0.95, "hard-bootstrap": 0.8}
 every_name = pytest.mark.parametrize("name", BETA)
 
 
-def network(dims: int) -> TruthNetwork:
-    kind = NetworkOptions("patch-cnn", 2, 1, "none") if dims else NetworkOptions("mlp", 4, 1)
-    return TruthNetwork(build_backbone(kind, 2, dims), L, dims)
-
-
-def method_of(name: str, space: str, **given: Any) -> SoftBootstrap:
-    entry = learning_method(name)
-    dims = len(SPACES[space])
-    kind = "segmentation" if dims else "classification"
-    task = Task(kind, tuple("abc"), L, dims, functools.partial(network, dims))  # type: ignore[arg-type]
-    torch.manual_seed(3)
-    method = entry.load()(task, entry.parse(given)).double()
-    method.class_weights.copy_(torch.tensor(WEIGHTS))
+def make_bootstrap(name: str, space: str, **given: Any) -> SoftBootstrap:
+    """Make a method in float64."""
+    task = small_task(len(SPACES[space]))
+    method = build_method(name, task, given, seed=3, dtype=torch.float64, class_weights=WEIGHTS)
     return cast(SoftBootstrap, method)
 
 
-def batch_of(space: str) -> Batch:
+def draw_batch_with_target(space: str) -> Batch:
     """Make labels of which some are missing; one pixel (or case) has none."""
     rng = np.random.default_rng(1)
     labels = rng.integers(0, L, (4, R, *SPACES[space]))
@@ -54,18 +44,14 @@ def batch_of(space: str) -> Batch:
     return {**found, "target": majority(found["labels"], L)}
 
 
-def flat(values: torch.Tensor) -> NDArray[Any]:
-    return values.detach().reshape(*values.shape[:2], -1).numpy()
-
-
 @pytest.mark.parametrize("on", ["vote", "labels"])
 @pytest.mark.parametrize("space", SPACES)
 @every_name
 def test_the_loss_is_that_of_slow_loops(name: str, space: str, on: str) -> None:
-    method = method_of(name, space, on=on)
-    batch = batch_of(space)
-    truth = flat(method.network(batch["image"])[1].softmax(1))
-    labels = flat(batch["target"][:, None] if on == "vote" else batch["labels"])
+    method = make_bootstrap(name, space, on=on)
+    batch = draw_batch_with_target(space)
+    truth = flatten_pixels(method.network(batch["image"])[1].softmax(1))
+    labels = flatten_pixels(batch["target"][:, None] if on == "vote" else batch["labels"])
     beta = BETA[name]
     total = 0.0
     plain = 0.0
@@ -157,8 +143,8 @@ def test_false_labels_are_learnt_by_heart_less(hard: bool) -> None:
 
 @every_name
 def test_without_a_share_of_the_prediction_it_is_the_vote(name: str) -> None:
-    method = method_of(name, "mask", beta=1.0)
-    batch = batch_of("mask")
+    method = make_bootstrap(name, "mask", beta=1.0)
+    batch = draw_batch_with_target("mask")
     voted = learning_method("vote").load()(method.task, learning_method("vote").parse({})).double()
     voted.load_state_dict(method.state_dict())
     voted.class_weights.copy_(method.class_weights)

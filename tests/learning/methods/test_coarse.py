@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from typing import Any
 
 import numpy as np
@@ -14,9 +13,8 @@ from torch import Tensor
 from raters.core.classes import MISSING
 from raters.core.errors import RatersError
 from raters.learning.methods import learning_method
-from raters.learning.methods.base import Asked, Batch, Task
+from raters.learning.methods.base import Asked, Batch
 from raters.learning.methods.coarse import Coarse, share_term
-from raters.learning.networks import NetworkOptions, TruthNetwork, build_backbone
 from raters.learning.rater_models import (
     FORMS,
     CoarseRaters,
@@ -29,6 +27,7 @@ from raters.learning.rater_models import (
 )
 from raters.learning.rater_models.likelihood import Form
 from raters.study.annotations import Annotation
+from tests.support.learning import build_method, draw_labels, draw_normal, small_task
 
 Array = NDArray[np.float64]
 Kinds = tuple[Annotation, ...]
@@ -41,32 +40,26 @@ MIXED: Kinds = ("positive", "negative", "mask")
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 
-def normal(*shape: int, seed: int = 0) -> Tensor:
-    return torch.randn(shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
-
-
-def some_labels(*shape: int, classes: int = 3, seed: int = 1) -> Tensor:
-    random = torch.Generator().manual_seed(seed)
-    labels = torch.randint(0, classes, shape, generator=random)
-    return labels.masked_fill(torch.rand(shape, generator=random) < 0.3, MISSING)
-
-
-def network(dims: int = 2, classes: int = 3, width: int = 4) -> TruthNetwork:
-    kind = NetworkOptions("patch-cnn", width, 1, "none")
-    return TruthNetwork(build_backbone(kind, 1, dims), classes, dims)
-
-
-def method_of(annotations: Kinds = MIXED, classes: int = 3, dims: int = 2, **given: Any) -> Coarse:
-    make = functools.partial(network, dims, classes)
-    names = tuple(f"r{k}" for k in range(len(annotations)))
-    task = Task("segmentation", names, classes, dims, make, 7, 1, annotations)
-    torch.manual_seed(1)
-    method = learning_method("coarse").load()(task, learning_method("coarse").parse(given))
+def make_coarse(
+    annotations: Kinds = MIXED, classes: int = 3, dims: int = 2, **given: Any
+) -> Coarse:
+    """Make a method for raters of some kinds."""
+    names = [f"r{k}" for k in range(len(annotations))]
+    task = small_task(
+        dims,
+        raters=names,
+        channels=1,
+        classes=classes,
+        width=4,
+        epochs=7,
+        annotations=annotations,
+    )
+    method = build_method("coarse", task, given, seed=1)
     assert isinstance(method, Coarse)
     return method
 
 
-def disturbed(method: Coarse, seed: int = 5) -> Coarse:
+def disturb_raters(method: Coarse, seed: int = 5) -> Coarse:
     """Give all weights of matrices and transitions random values."""
     torch.manual_seed(seed)
     with torch.no_grad():
@@ -76,8 +69,8 @@ def disturbed(method: Coarse, seed: int = 5) -> Coarse:
     return method
 
 
-def batch_of(labels: Tensor, seed: int = 2) -> Batch:
-    image = normal(len(labels), 1, *labels.shape[2:], seed=seed).float()
+def batch_of_labels(labels: Tensor, seed: int = 2) -> Batch:
+    image = draw_normal(len(labels), 1, *labels.shape[2:], seed=seed).float()
     return {"image": image, "labels": labels, "case": torch.arange(len(labels))}
 
 
@@ -123,10 +116,10 @@ def pixel_loop(
 @BOTH
 @SPACES
 def test_losses_of_drawings_are_those_of_the_equations(form: Form, space: tuple[int, ...]) -> None:
-    logits = normal(2, 3, 3, 3, *space)
-    truth = normal(2, 3, *space, seed=3).log_softmax(1)
-    log_m = log_transitions(normal(3, 3, 3, seed=4))
-    labels = some_labels(2, 3, *space)
+    logits = draw_normal(2, 3, 3, 3, *space)
+    truth = draw_normal(2, 3, *space, seed=3).log_softmax(1)
+    log_m = log_transitions(draw_normal(3, 3, 3, seed=4))
+    labels = draw_labels(2, 3, *space)
     assert (labels == MISSING).any() and (labels[:, 1] >= 0).any()
     confusion = ComplementConfusion(PixelConfusion(logits), log_m, torch.tensor([1]))
     seen = confusion.see(labels)
@@ -146,9 +139,9 @@ def test_losses_of_drawings_are_those_of_the_equations(form: Form, space: tuple[
 )
 def test_a_step_is_equation_6_with_class_weights(form: Form, annotations: Kinds) -> None:
     given = {"likelihood": form, "trace": 0.2, "trace_over": "all", "prior": 0.0}
-    method = disturbed(method_of(annotations, trust_masks=False, **given))
-    labels = some_labels(2, len(annotations), 3, 4)
-    batch = batch_of(labels)
+    method = disturb_raters(make_coarse(annotations, trust_masks=False, **given))
+    labels = draw_labels(2, len(annotations), 3, 4)
+    batch = batch_of_labels(labels)
     method.start_epoch(0)
     step = method.step(batch)
     truth = method.truth(batch["image"])
@@ -165,9 +158,9 @@ def test_a_step_is_equation_6_with_class_weights(form: Form, annotations: Kinds)
     method.class_weights.copy_(torch.tensor([1.0, 2.0, 5.0]))
     one = torch.full_like(labels, MISSING)
     one[0, :, 0, 0] = 2  # all say '2', or 'not 2'
-    weighted = method.step(batch_of(one))
+    weighted = method.step(batch_of_labels(one))
     method.class_weights.fill_(1.0)
-    plain = method.step(batch_of(one))
+    plain = method.step(batch_of_labels(one))
     # 'not 2' weighs as classes 0 and 1 do on average
     weight = np.mean([1.5 if k in negative else 5.0 for k in range(len(annotations))])
     ratio = float(weighted.terms["loss"].detach() / plain.terms["loss"].detach())
@@ -180,12 +173,12 @@ def test_the_swap_of_two_classes_is_a_label_turned_round(
     form: Form, space: tuple[int, ...]
 ) -> None:
     """With two classes M has no choice: losses and gradients are those of flipped labels."""
-    logits = normal(2, 2, 2, 2, *space)
-    truth = normal(2, 2, *space, seed=3)
-    labels = some_labels(2, 2, *space, classes=2)
+    logits = draw_normal(2, 2, 2, 2, *space)
+    truth = draw_normal(2, 2, *space, seed=3)
+    labels = draw_labels(2, 2, *space, classes=2)
     flipped = labels.clone()
     flipped[:, 1] = torch.where(labels[:, 1] == MISSING, MISSING, 1 - labels[:, 1])
-    log_m = log_transitions(normal(2, 2, 2, seed=4))
+    log_m = log_transitions(draw_normal(2, 2, 2, seed=4))
     torch.testing.assert_close(log_m.exp(), torch.eye(2).flip(0).double().expand(2, 2, 2))
 
     def loss_of(negative: bool) -> tuple[Tensor, ...]:
@@ -205,7 +198,7 @@ def test_the_swap_of_two_classes_is_a_label_turned_round(
 
 @pytest.mark.parametrize("shared", [True, False])
 def test_gradients_of_matrices_and_transition_are_those_of_calculus(shared: bool) -> None:
-    labels = some_labels(2, 2, 3)
+    labels = draw_labels(2, 2, 3)
     negative = torch.tensor([0])
 
     def columns(logits: Tensor, values: Tensor) -> Tensor:
@@ -213,14 +206,14 @@ def test_gradients_of_matrices_and_transition_are_those_of_calculus(shared: bool
         return ComplementConfusion(said, log_transitions(values), negative).see(labels).log_column
 
     sizes = (1, 2, 3, 3) if shared else (2, 2, 3, 3, 3)
-    inputs = normal(*sizes).requires_grad_(), normal(2, 3, 3, seed=1).requires_grad_()
+    inputs = draw_normal(*sizes).requires_grad_(), draw_normal(2, 3, 3, seed=1).requires_grad_()
     assert torch.autograd.gradcheck(columns, inputs)
 
 
 def test_shared_and_pixel_matrices_agree() -> None:
-    matrix = normal(1, 2, 3, 3).log_softmax(3)
-    log_m = log_transitions(normal(2, 3, 3, seed=1))
-    labels = some_labels(4, 2, 5)
+    matrix = draw_normal(1, 2, 3, 3).log_softmax(3)
+    log_m = log_transitions(draw_normal(2, 3, 3, seed=1))
+    labels = draw_labels(4, 2, 5)
     negative = torch.tensor([1])
     everywhere = matrix[..., None].expand(4, -1, -1, -1, 5)
     shared = ComplementConfusion(SharedConfusion(matrix), log_m, negative)
@@ -232,14 +225,14 @@ def test_shared_and_pixel_matrices_agree() -> None:
 
 
 def test_the_transition_has_a_zero_diagonal_and_rows_of_one_after_any_steps() -> None:
-    method = method_of(("positive", "negative"), prior=0.0)
+    method = make_coarse(("positive", "negative"), prior=0.0)
     method.start_epoch(0)
     optimiser = torch.optim.Adam(method.parameters(), lr=0.3)
-    labels = some_labels(4, 2, 5, 5)
+    labels = draw_labels(4, 2, 5, 5)
     start = method.raters.transition().detach()
     for _ in range(30):
         optimiser.zero_grad()
-        method.step(batch_of(labels)).loss.backward()
+        method.step(batch_of_labels(labels)).loss.backward()
         optimiser.step()
         m = method.raters.transition().detach()
         assert (torch.diagonal(m, dim1=1, dim2=2) == 0).all()
@@ -251,9 +244,9 @@ def test_the_transition_has_a_zero_diagonal_and_rows_of_one_after_any_steps() ->
 
 
 def test_the_transition_is_learnt_while_matrices_are_held() -> None:
-    method = method_of(("positive", "negative"), warm_up=1)
+    method = make_coarse(("positive", "negative"), warm_up=1)
     method.start_epoch(0)
-    method.step(batch_of(some_labels(2, 2, 5, 5))).loss.backward()
+    method.step(batch_of_labels(draw_labels(2, 2, 5, 5))).loss.backward()
     gradient = method.raters.choice.grad
     head = method.raters.head.weight
     assert gradient is not None and gradient[1].abs().max() > 1e-4
@@ -261,17 +254,17 @@ def test_the_transition_is_learnt_while_matrices_are_held() -> None:
 
 
 def test_a_uniform_transition_stays_so_and_is_no_parameter() -> None:
-    method = method_of(("negative",), transition="uniform")
+    method = make_coarse(("negative",), transition="uniform")
     method.start_epoch(0)
     assert method.matrix_parameters() == []
     assert "raters.choice" in method.state_dict()
     torch.testing.assert_close(method.transition()[0], (1 - torch.eye(3)) / 2)  # type: ignore[index]
-    assert method_of(("positive", "mask")).transition() is None
-    assert method_of(("positive", "negative"), classes=2).transition() is None
+    assert make_coarse(("positive", "mask")).transition() is None
+    assert make_coarse(("positive", "negative"), classes=2).transition() is None
 
 
 def test_negative_raters_are_drawn_to_the_identity_and_others_to_their_own_mean() -> None:
-    raters = method_of(("positive", "negative")).raters
+    raters = make_coarse(("positive", "negative")).raters
     assert raters.own is not None
     raters.own.sums.copy_(torch.ones(2, 3, 3))
     common = raters._common()
@@ -285,10 +278,10 @@ def test_negative_raters_are_drawn_to_the_identity_and_others_to_their_own_mean(
 
 
 def test_masks_are_trusted_beside_drawings_only() -> None:
-    image = normal(1, 1, 4, 4).float()
+    image = draw_normal(1, 1, 4, 4).float()
 
     def matrices(annotations: Kinds, **given: Any) -> Tensor:
-        return disturbed(method_of(annotations, **given)).confusion(image).detach()
+        return disturb_raters(make_coarse(annotations, **given)).confusion(image).detach()
 
     identity = torch.eye(3)[..., None, None].expand(-1, -1, 4, 4)
     found = matrices(MIXED)[0]
@@ -301,10 +294,10 @@ def test_masks_are_trusted_beside_drawings_only() -> None:
 
 
 def test_a_trusted_mask_is_learnt_by_cross_entropy_in_and_after_the_warm_up() -> None:
-    labels = some_labels(2, 1, 4, 4, seed=8)
+    labels = draw_labels(2, 1, 4, 4, seed=8)
     labels = torch.cat([labels, torch.full_like(labels, MISSING)], 1)
-    method = disturbed(method_of(("mask", "positive"), warm_up=1))
-    batch = batch_of(labels)
+    method = disturb_raters(make_coarse(("mask", "positive"), warm_up=1))
+    batch = batch_of_labels(labels)
     truth = method.truth(batch["image"]).detach()
     known = labels[:, 0] != MISSING
     right = truth.movedim(1, -1)[known].gather(1, labels[:, 0][known][:, None])
@@ -312,19 +305,19 @@ def test_a_trusted_mask_is_learnt_by_cross_entropy_in_and_after_the_warm_up() ->
         method.start_epoch(epoch)
         found = method.step(batch).terms["loss"].item()
         assert found == pytest.approx(-right.log().mean().item(), abs=2e-3)
-    assert method.step(batch_of(labels * 0 + 1)).loss.isfinite()
-    two = method_of(("mask", "mask", "positive"))
+    assert method.step(batch_of_labels(labels * 0 + 1)).loss.isfinite()
+    two = make_coarse(("mask", "mask", "positive"))
     differ = torch.tensor([0, 1, MISSING]).view(1, 3, 1, 1).expand(1, 3, 4, 4)
     two.start_epoch(0)
-    assert two.step(batch_of(differ)).loss.isfinite()  # the identity itself would forbid it
+    assert two.step(batch_of_labels(differ)).loss.isfinite()  # the identity itself would forbid it
 
 
 # What is answered
 
 
 def test_answers_are_a_for_matrices_and_v_for_negative_raters() -> None:
-    method = disturbed(method_of(MIXED, trust_masks=False))
-    image = normal(2, 1, 3, 4).float()
+    method = disturb_raters(make_coarse(MIXED, trust_masks=False))
+    image = draw_normal(2, 1, 3, 4).float()
     maps = method.maps(image, Asked(("r0", "r1"), confusion=True))
     p = maps["truth"].detach().numpy()
     a = maps["confusion"].detach().numpy()
@@ -336,8 +329,8 @@ def test_answers_are_a_for_matrices_and_v_for_negative_raters() -> None:
     np.testing.assert_allclose(maps["as:r1"].detach().numpy(), v, rtol=1e-5)
     np.testing.assert_allclose(v.sum(1), 1, rtol=1e-5)
 
-    labels = some_labels(2, 3, 3, 4)
-    fused = method.fused({**batch_of(labels), "image": image}).detach()
+    labels = draw_labels(2, 3, 3, 4)
+    fused = method.fused({**batch_of_labels(labels), "image": image}).detach()
     product = a.copy()
     product[:, 1] = np.einsum("btoyx,oq->btqyx", a[:, 1], transition[1].numpy())
     for b, y, x in np.ndindex(2, 3, 4):
@@ -345,7 +338,7 @@ def test_answers_are_a_for_matrices_and_v_for_negative_raters() -> None:
         for r, q in enumerate(labels[b, :, y, x].tolist()):
             weights *= 1 if q == MISSING else product[b, r, :, q, y, x]
         np.testing.assert_allclose(fused[b, :, y, x], weights / weights.sum(), rtol=1e-4)
-    held = method.held_out({**batch_of(labels), "image": image})
+    held = method.held_out({**batch_of_labels(labels), "image": image})
     assert held.confusion is not None and held.pixels is not None
     mean = np.einsum("btyx,brtoyx->rto", p, a) / p.sum((0, 2, 3))[:, None]
     np.testing.assert_allclose(
@@ -356,8 +349,10 @@ def test_answers_are_a_for_matrices_and_v_for_negative_raters() -> None:
 def test_complementary_labels_have_no_vote() -> None:
     for learns_from in ("vote", "consensus"):
         with pytest.raises(RatersError, match=r"expected .labels. or .trace."):
-            method_of(("negative",), warm_up_on=learns_from)
-        method_of(("negative",), classes=2, warm_up_on=learns_from)  # turned round: ordinary labels
+            make_coarse(("negative",), warm_up_on=learns_from)
+        make_coarse(
+            ("negative",), classes=2, warm_up_on=learns_from
+        )  # turned round: ordinary labels
     for share in (0, 1, -0.1, "much"):
         with pytest.raises(RatersError, match="share"):
             learning_method("coarse").parse({"share": share})
@@ -369,7 +364,7 @@ def test_complementary_labels_have_no_vote() -> None:
 
 
 def test_the_share_term_is_the_divergence_and_its_gradient() -> None:
-    logits = normal(2, 3, 4, 4).requires_grad_()
+    logits = draw_normal(2, 3, 4, 4).requires_grad_()
     inside = torch.ones(2, 4, 4, dtype=torch.bool)
     inside[1, 3:] = inside[1, :, 2:] = False  # what fills a batch up is no background
     found = share_term(logits.log_softmax(1), 0.2, torch.tensor(5), inside)
@@ -381,17 +376,17 @@ def test_the_share_term_is_the_divergence_and_its_gradient() -> None:
 
 
 def test_the_share_counts_in_the_warm_up_too() -> None:
-    labels = some_labels(2, 1, 4, 4)
+    labels = draw_labels(2, 1, 4, 4)
     regions = torch.zeros(2, 4, 4, dtype=torch.long)
     regions[1, 2:] = MISSING
     for warm_up_on in ("vote", "labels"):
         for epoch in (0, 1):
             steps = []
             for share in (None, 0.3):
-                method = method_of(("positive",), warm_up=1, warm_up_on=warm_up_on, share=share)
+                method = make_coarse(("positive",), warm_up=1, warm_up_on=warm_up_on, share=share)
                 method.start_epoch(epoch)
-                steps.append(method.step({**batch_of(labels), "regions": regions}))
-            log_truth = method.network(batch_of(labels)["image"])[1].log_softmax(1)
+                steps.append(method.step({**batch_of_labels(labels), "regions": regions}))
+            log_truth = method.network(batch_of_labels(labels)["image"])[1].log_softmax(1)
             term = share_term(log_truth, 0.3, steps[0].observed, regions == 0)
             assert steps[1].loss.item() == pytest.approx(steps[0].loss.item() + term.item())
             assert term > 0.001
@@ -400,7 +395,7 @@ def test_the_share_counts_in_the_warm_up_too() -> None:
 # What is learnt
 
 
-def drawn_images(number: int = 12, seed: int = 0) -> tuple[Tensor, Tensor]:
+def draw_bright_and_dark_squares(number: int = 12, seed: int = 0) -> tuple[Tensor, Tensor]:
     """Draw squares of two classes, brighter and darker than the background, with noise."""
     random = np.random.default_rng(seed)
     truth = np.zeros((number, 12, 12), int)
@@ -412,14 +407,16 @@ def drawn_images(number: int = 12, seed: int = 0) -> tuple[Tensor, Tensor]:
     return torch.from_numpy(image[:, None]).float(), torch.from_numpy(truth)
 
 
-def not_this(truth: Tensor, transition: Tensor, seed: int = 0) -> Tensor:
+def draw_negatives(truth: Tensor, transition: Tensor, seed: int = 0) -> Tensor:
     """Say of each pixel one class that it is not."""
     random = torch.Generator().manual_seed(seed)
     drawn = torch.multinomial(transition[truth.flatten()], 1, generator=random)
     return drawn.view(truth.shape)
 
 
-def learn(method: Coarse, image: Tensor, labels: Tensor, steps: int, lr: float = 0.02) -> None:
+def train_steps(
+    method: Coarse, image: Tensor, labels: Tensor, steps: int, lr: float = 0.02
+) -> None:
     optimiser = torch.optim.Adam(method.parameters(), lr=lr)
     batch = {"image": image, "labels": labels, "case": torch.arange(len(image))}
     batch["regions"] = torch.zeros(len(image), *image.shape[2:], dtype=torch.long)
@@ -430,9 +427,9 @@ def learn(method: Coarse, image: Tensor, labels: Tensor, steps: int, lr: float =
         optimiser.step()
 
 
-def right(method: Coarse, seed: int = 1) -> float:
+def mean_accuracy(method: Coarse, seed: int = 1) -> float:
     """Return the mean accuracy of the three classes on new images."""
-    image, truth = drawn_images(seed=seed)
+    image, truth = draw_bright_and_dark_squares(seed=seed)
     with torch.no_grad():
         found = method.truth(image).argmax(1)
     return float(np.mean([(found == truth)[truth == c].float().mean() for c in range(3)]))
@@ -442,62 +439,62 @@ BIASED = torch.tensor([[0.0, 0.8, 0.2], [0.9, 0.0, 0.1], [0.3, 0.7, 0.0]])
 
 
 def test_exact_negatives_alone_show_the_truth_if_the_matrix_is_the_identity() -> None:
-    method = method_of(("negative",), prior=0.0)
+    method = make_coarse(("negative",), prior=0.0)
     sizes = 1, 3, method.network.backbone.features, 2
     method.raters = CoarseRaters(*sizes, negative=[0], trusted=[0], excludes="uniform")
-    image, truth = drawn_images()
-    labels = not_this(truth, (1 - torch.eye(3)) / 2)
+    image, truth = draw_bright_and_dark_squares()
+    labels = draw_negatives(truth, (1 - torch.eye(3)) / 2)
     assert not (labels == truth).any()
-    learn(method, image, labels[:, None], 80)
-    assert right(method) > 0.85
+    train_steps(method, image, labels[:, None], 80)
+    assert mean_accuracy(method) > 0.85
 
-    as_labels = method_of(("positive",), prior=0.0)  # 'not q' taken for q
-    learn(as_labels, image, labels[:, None], 80)
-    assert right(as_labels) < 0.4
+    as_labels = make_coarse(("positive",), prior=0.0)  # 'not q' taken for q
+    train_steps(as_labels, image, labels[:, None], 80)
+    assert mean_accuracy(as_labels) < 0.4
 
 
 @pytest.mark.slow
 def test_who_excludes_what_is_learnt_with_the_truth() -> None:
-    image, truth = drawn_images()
-    labels = not_this(truth, BIASED)[:, None]
-    method = method_of(("negative",), warm_up=20)
-    learn(method, image, labels, 150)
+    image, truth = draw_bright_and_dark_squares()
+    labels = draw_negatives(truth, BIASED)[:, None]
+    method = make_coarse(("negative",), warm_up=20)
+    train_steps(method, image, labels, 150)
     found = method.transition()
     assert found is not None
     assert (found[0] - BIASED).abs().max() < 0.15
-    assert right(method) > 0.8
+    assert mean_accuracy(method) > 0.8
 
 
 @pytest.mark.slow
 def test_negatives_add_to_positives_and_masks() -> None:
     """Drawings of one class leave the other to negatives; two masks say which is which."""
-    image, truth = drawn_images()
+    image, truth = draw_bright_and_dark_squares()
     positive = torch.where(truth == 1, 1, MISSING)  # says nothing of class 2 nor of background
-    negative = not_this(truth, (1 - torch.eye(3)) / 2)
+    negative = draw_negatives(truth, (1 - torch.eye(3)) / 2)
     masks = torch.full_like(truth, MISSING)
     masks[:2] = truth[:2]
     labels = torch.stack([positive, negative, masks], 1)
-    method = method_of(MIXED, warm_up=20)
-    learn(method, image, labels, 60)
-    assert right(method) > 0.85
+    method = make_coarse(MIXED, warm_up=20)
+    train_steps(method, image, labels, 60)
+    assert mean_accuracy(method) > 0.85
     for alone in ([0], [0, 2]):
         fewer = labels.clone()
         fewer[:, [k for k in range(3) if k not in alone]] = MISSING
-        one = method_of(MIXED, warm_up=20)
-        learn(one, image, fewer, 60)
-        assert right(one) < right(method)
+        one = make_coarse(MIXED, warm_up=20)
+        train_steps(one, image, fewer, 60)
+        assert mean_accuracy(one) < mean_accuracy(method)
 
 
 def test_a_known_share_stops_the_object_from_being_everywhere() -> None:
-    image, truth = drawn_images()
+    image, truth = draw_bright_and_dark_squares()
     inside = (truth > 0).float()
     random = torch.rand(truth.shape, generator=torch.Generator().manual_seed(0))
     drawn = torch.where(inside * random > 0.6, truth, MISSING)[:, None]
     found = {}
     for share in (None, float(inside.mean())):
-        method = method_of(("positive",), share=share, warm_up=30)
-        learn(method, image, drawn, 60)
-        found[share is None] = right(method)
+        method = make_coarse(("positive",), share=share, warm_up=30)
+        train_steps(method, image, drawn, 60)
+        found[share is None] = mean_accuracy(method)
     assert found[True] < 0.67  # nothing is ever background
     assert found[False] > 0.8
 

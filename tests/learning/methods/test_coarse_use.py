@@ -30,7 +30,9 @@ TINY: dict[str, Any] = {
 }
 
 
-def drawn(classes: int = 3, number: int = 8, size: int = 12, seed: int = 0) -> tuple[Array, Array]:
+def draw_squares(
+    classes: int = 3, number: int = 8, size: int = 12, seed: int = 0
+) -> tuple[Array, Array]:
     """Draw squares of each class, with noise."""
     random = np.random.default_rng(seed)
     truth = np.zeros((number, size, size), int)
@@ -49,9 +51,9 @@ def negatives(truth: Array, classes: int = 3, seed: int = 1) -> Array:
     return np.where(random.random(truth.shape) < 0.2, MISSING, said)
 
 
-def study_of(classes: int = 3, **kinds: tuple[Annotation, Array]) -> Study:
+def make_study_of_kinds(classes: int = 3, **kinds: tuple[Annotation, Array]) -> Study:
     """Return a study of drawings, by the names of the raters."""
-    images, truth = drawn(classes)
+    images, truth = draw_squares(classes)
     return Study.from_arrays(
         images,
         np.stack([labels for _, labels in kinds.values()], 1),
@@ -62,7 +64,7 @@ def study_of(classes: int = 3, **kinds: tuple[Annotation, Array]) -> Study:
     )
 
 
-IMAGES, TRUTH = drawn()
+IMAGES, TRUTH = draw_squares()
 NEGATIVE = negatives(TRUTH)
 
 
@@ -72,7 +74,7 @@ NEGATIVE = negatives(TRUTH)
 @pytest.mark.slow
 def test_matrices_have_a_chance_after_the_warm_up() -> None:
     """A rater misses two fifths of all objects: matrices find it out in what the warm-up leaves."""
-    images, truth = drawn(classes=2, number=16)
+    images, truth = draw_squares(classes=2, number=16)
     random = np.random.default_rng(0)
     missed = np.where(random.random(truth.shape) < 0.4, 0, truth)
     labels = np.stack([missed, truth, truth], 1)
@@ -88,7 +90,7 @@ def test_matrices_have_a_chance_after_the_warm_up() -> None:
 
 def test_who_never_says_background_keeps_the_matrix_of_the_start() -> None:
     """'Background everywhere, drawn as it looks' would explain all that both say."""
-    study = study_of(ann=("positive", TRUTH), ben=("negative", NEGATIVE))
+    study = make_study_of_kinds(ann=("positive", TRUTH), ben=("negative", NEGATIVE))
     assert study.unmarked == "unknown"
     model = raters.fit(study, "coarse", **{**TINY, "epochs": 3, "warm_up": 1, "lr": 0.05})
     found = np.asarray(model.confusion(IMAGES[0]))[0]
@@ -101,7 +103,7 @@ def test_who_never_says_background_keeps_the_matrix_of_the_start() -> None:
 @pytest.mark.slow
 def test_who_says_one_class_alone_keeps_the_matrix_of_the_start() -> None:
     """'Says object, whatever is true' would explain every mark, and leave the truth open."""
-    images, truth = drawn(classes=2)
+    images, truth = draw_squares(classes=2)
     inside, outside = (np.where(truth == c, c, MISSING) for c in (1, 0))
     kinds: dict[str, Annotation] = {"pos": "positive", "neg": "negative", "cy": "positive"}
     labels = np.stack([inside, np.where(outside == 0, 1, MISSING), truth], 1)
@@ -132,8 +134,10 @@ def test_who_says_one_class_alone_keeps_the_matrix_of_the_start() -> None:
 @pytest.mark.parametrize("kind", ["mask", "positive"])
 def test_raters_who_come_later_do_not_change_whom_is_trusted(kind: Annotation) -> None:
     other: Annotation = "positive" if kind == "mask" else "mask"
-    before = study_of(2, ann=(kind, (TRUTH == 1).astype(int)))
-    after = study_of(2, ann=(kind, (TRUTH == 1).astype(int)), ben=(other, (TRUTH == 1).astype(int)))
+    before = make_study_of_kinds(2, ann=(kind, (TRUTH == 1).astype(int)))
+    after = make_study_of_kinds(
+        2, ann=(kind, (TRUTH == 1).astype(int)), ben=(other, (TRUTH == 1).astype(int))
+    )
     model = raters.fit(before, "coarse", **TINY)
     assert model.config.options["trust_masks"] == (kind == "positive")
     longer = raters.extend(model, after, epochs=2, progress=False)
@@ -149,12 +153,12 @@ def test_raters_who_come_later_do_not_change_whom_is_trusted(kind: Annotation) -
 
 @pytest.fixture(scope="module")
 def model() -> raters.Model:
-    study = study_of(ann=("positive", TRUTH), ben=("negative", NEGATIVE))
+    study = make_study_of_kinds(ann=("positive", TRUTH), ben=("negative", NEGATIVE))
     return raters.fit(study, "coarse", **{**TINY, "epochs": 12}, lr=0.02)
 
 
 def test_negative_drawings_are_fused_with_a_model(model: raters.Model) -> None:
-    alone = study_of(ben=("negative", NEGATIVE))
+    alone = make_study_of_kinds(ben=("negative", NEGATIVE))
     fused = raters.fuse(alone, model=model)
     p = np.asarray(model.truth(IMAGES[0]))
     a = np.asarray(model.confusion(IMAGES[0]))[1]
@@ -175,7 +179,9 @@ def test_negative_drawings_are_fused_with_a_model(model: raters.Model) -> None:
 
 
 def test_who_denies_does_not_spoil_the_matrices_of_others(model: raters.Model) -> None:
-    both = study_of(ann=("positive", TRUTH), ben=("negative", NEGATIVE)).annotate(None, "rest")
+    both = make_study_of_kinds(ann=("positive", TRUTH), ben=("negative", NEGATIVE)).annotate(
+        None, "rest"
+    )
     consensus = raters.fuse(both, model=model)
     fused = consensus[0]
     rows = consensus.rows
@@ -190,18 +196,20 @@ def test_who_denies_does_not_spoil_the_matrices_of_others(model: raters.Model) -
 
 
 def test_negative_drawings_are_refused_in_words_by_others(model: raters.Model) -> None:
-    both = study_of(ann=("positive", TRUTH), ben=("negative", NEGATIVE))
+    both = make_study_of_kinds(ann=("positive", TRUTH), ben=("negative", NEGATIVE))
     with pytest.raises(RatersError, match="a consensus of labels cannot use what it is not"):
         raters.fuse(both, "staple")
-    plain = raters.fit(study_of(ann=("positive", TRUTH), ben=("mask", TRUTH)), "pixel-cm", **TINY)
+    plain = raters.fit(
+        make_study_of_kinds(ann=("positive", TRUTH), ben=("mask", TRUTH)), "pixel-cm", **TINY
+    )
     with pytest.raises(RatersError, match=r"by 'ben', .* pixel-cm cannot use what it is not"):
         raters.fuse(both, model=plain)
-    other = study_of(ann=("positive", TRUTH), ben=("mask", TRUTH))
+    other = make_study_of_kinds(ann=("positive", TRUTH), ben=("mask", TRUTH))
     with pytest.raises(
         RatersError, match=r"found labels that say .* by 'ben', expected negative drawings as in"
     ):
         raters.fuse(other, model=model)
-    turned = study_of(ann=("negative", NEGATIVE), ben=("negative", NEGATIVE))
+    turned = make_study_of_kinds(ann=("negative", NEGATIVE), ben=("negative", NEGATIVE))
     with pytest.raises(RatersError, match="found negative drawings by 'ann', expected labels that"):
         raters.fuse(turned, model=model)
     with pytest.raises(RatersError, match=r"by 'ben', .* truth cannot use what it is not"):
@@ -214,15 +222,17 @@ def test_negative_drawings_are_refused_in_words_by_others(model: raters.Model) -
 def test_classes_that_negatives_leave_open_are_not_unused() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        check_classes(study_of(ben=("negative", NEGATIVE)), "coarse")
+        check_classes(make_study_of_kinds(ben=("negative", NEGATIVE)), "coarse")
         check_classes(
-            study_of(
+            make_study_of_kinds(
                 ann=("positive", np.where(TRUTH == 1, 1, MISSING)),
                 ben=("negative", np.where(TRUTH == 0, MISSING, 3 - TRUTH)),
             ),
             "coarse",
         )
-    only = study_of(ann=("negative", np.where(TRUTH == 1, 2, MISSING)))  # 'not dark', and no more
+    only = make_study_of_kinds(
+        ann=("negative", np.where(TRUTH == 1, 2, MISSING))
+    )  # 'not dark', and no more
     with pytest.warns(UserWarning, match="found no label of the class 'dark'"):
         check_classes(only, "coarse")
 
@@ -232,7 +242,7 @@ def test_classes_that_negatives_leave_open_are_not_unused() -> None:
 
 def test_what_fills_patches_up_is_no_part_of_the_share() -> None:
     """Images are a quarter of a patch: the share is that of the images, not of the patches."""
-    images, truth = drawn(classes=2)
+    images, truth = draw_squares(classes=2)
     labels = np.where(truth == 1, 1, MISSING)[:, np.newaxis]
     study = Study.from_arrays(
         images, labels, raters=["ann"], annotations={"ann": "positive"}, unmarked="unknown"

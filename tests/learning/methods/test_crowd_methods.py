@@ -26,8 +26,8 @@ from raters.learning.methods.counting import CountedRaters, count_labels
 from raters.learning.methods.crowd_layer import CrowdLayer
 from raters.learning.methods.max_mig import MaxMIG, lost_information
 from raters.learning.methods.wdn import WeightedDoctorNet
-from raters.learning.networks import NetworkOptions, TruthNetwork, build_backbone
 from raters.study.study import Study
+from tests.support.learning import build_method, small_task, softmax
 
 Floats = NDArray[np.float64]
 R = 3
@@ -38,26 +38,13 @@ WEIGHTS = torch.tensor([0.5, 1.0, 2.0])
 every_space = pytest.mark.parametrize("space", SPACES)
 
 
-def made(name: str, space: str, epochs: int = 4, **given: Any) -> Any:
-    entry = learning_method(name)
-    dims = len(SPACES[space])
-
-    def network() -> TruthNetwork:
-        kind = NetworkOptions("patch-cnn", 2, 1, "none") if dims else NetworkOptions("mlp", 4, 1)
-        return TruthNetwork(build_backbone(kind, 2, dims), L, dims)
-
-    torch.manual_seed(1)
-    kind: Any = "segmentation" if dims else "classification"
-    task = Task(kind, tuple("abc"), L, dims, network, epochs)
-    method = entry.load()(task, entry.parse(given))
-    method.class_weights.copy_(WEIGHTS)
-    with torch.no_grad():
-        for parameter in method.parameters():
-            parameter += 0.3 * torch.randn_like(parameter)
-    return method
+def make_crowd_method(name: str, space: str, epochs: int = 4, **given: Any) -> Any:
+    """Make a method with weights that say something."""
+    task = small_task(len(SPACES[space]), epochs=epochs)
+    return build_method(name, task, given, seed=1, noise=0.3, class_weights=WEIGHTS)
 
 
-def batch_of(space: str, seed: int = 0) -> Batch:
+def draw_batch(space: str, seed: int = 0) -> Batch:
     """Make labels of which some are missing; one pixel (or case) has none, a rater repeats."""
     random = torch.Generator().manual_seed(seed)
     sides = SPACES[space]
@@ -76,7 +63,7 @@ def batch_of(space: str, seed: int = 0) -> Batch:
     return batch
 
 
-def observed(batch: Batch) -> Iterator[tuple[int, int, int, tuple[int, ...]]]:
+def list_labels(batch: Batch) -> Iterator[tuple[int, int, int, tuple[int, ...]]]:
     """List the labels as case, rater, class and place."""
     labels = batch["labels"].numpy()
     raters_of = batch.get("raters")
@@ -88,22 +75,17 @@ def observed(batch: Batch) -> Iterator[tuple[int, int, int, tuple[int, ...]]]:
 def pixels(batch: Batch) -> dict[tuple[int, ...], list[tuple[int, int]]]:
     """Return who said what at each pixel, by case and place."""
     found: dict[tuple[int, ...], list[tuple[int, int]]] = {}
-    for b, r, o, place in observed(batch):
+    for b, r, o, place in list_labels(batch):
         found.setdefault((b, *place), []).append((r, o))
     return found
 
 
-def at(values: Floats, case: int, place: tuple[int, ...]) -> Floats:
+def classes_at(values: Floats, case: int, place: tuple[int, ...]) -> Floats:
     return np.asarray(values[(case, slice(None), *place)])
 
 
-def plain(values: torch.Tensor) -> Floats:
+def to_numpy(values: torch.Tensor) -> Floats:
     return values.detach().double().numpy()
-
-
-def softmax(values: Floats) -> Floats:
-    positive = np.exp(values - values.max())
-    return np.asarray(positive / positive.sum())
 
 
 # wdn
@@ -111,16 +93,16 @@ def softmax(values: Floats) -> Floats:
 
 @every_space
 def test_heads_learn_their_raters_and_weights_what_others_say(space: str) -> None:
-    method = made("wdn", space)
-    batch = batch_of(space)
+    method = make_crowd_method("wdn", space)
+    batch = draw_batch(space)
     assert isinstance(method, WeightedDoctorNet)
-    heads = [plain(method.as_rater(batch["image"], r)) for r in range(R)]
-    w = softmax(plain(method.averaging))
+    heads = [to_numpy(method.as_rater(batch["image"], r)) for r in range(R)]
+    w = softmax(to_numpy(method.averaging))
     own = 0.0
     others = 0.0
     count = 0
-    for b, r, o, place in observed(batch):
-        said = [at(head, b, place)[o] for head in heads]
+    for b, r, o, place in list_labels(batch):
+        said = [classes_at(head, b, place)[o] for head in heads]
         mixed = sum(w[s] * said[s] for s in range(R) if s != r) / (1 - w[r])
         own -= float(WEIGHTS[o]) * math.log(said[r])
         others -= float(WEIGHTS[o]) * math.log(mixed)
@@ -136,8 +118,8 @@ def test_heads_learn_their_raters_and_weights_what_others_say(space: str) -> Non
     assert all(p.grad is None for p in method.network.parameters())
     assert bool((method.averaging.grad != 0).all())
     scored = {"own": 0.0, "others": 0.0}  # without weights of classes
-    for b, r, o, place in observed(batch):
-        said = [at(head, b, place)[o] for head in heads]
+    for b, r, o, place in list_labels(batch):
+        said = [classes_at(head, b, place)[o] for head in heads]
         scored["own"] -= math.log(said[r])
         mixed = sum(w[s] * said[s] for s in range(R) if s != r) / (1 - w[r])
         scored["others"] -= math.log(mixed)
@@ -148,33 +130,36 @@ def test_heads_learn_their_raters_and_weights_what_others_say(space: str) -> Non
 
 
 def test_the_truth_is_a_weighted_mean_of_heads_and_any_weighting_can_be_asked() -> None:
-    method = made("wdn", "mask")
-    image = batch_of("mask")["image"]
-    w = softmax(plain(method.averaging))
-    heads = [plain(method.as_rater(image, r)) for r in range(R)]
+    method = make_crowd_method("wdn", "mask")
+    image = draw_batch("mask")["image"]
+    w = softmax(to_numpy(method.averaging))
+    heads = [to_numpy(method.as_rater(image, r)) for r in range(R)]
     expected = sum(weight * head for weight, head in zip(w, heads, strict=True))
-    np.testing.assert_allclose(plain(method.truth(image)), expected, rtol=1e-5)
+    np.testing.assert_allclose(to_numpy(method.truth(image)), expected, rtol=1e-5)
     found = method.maps(image, Asked(raters=("b",), weights=(0.0, 3.0, 1.0)))
-    np.testing.assert_allclose(plain(found["truth"]), (3 * heads[1] + heads[2]) / 4, rtol=1e-5)
-    np.testing.assert_allclose(plain(found["as:b"]), heads[1], rtol=1e-5)
+    np.testing.assert_allclose(to_numpy(found["truth"]), (3 * heads[1] + heads[2]) / 4, rtol=1e-5)
+    np.testing.assert_allclose(to_numpy(found["as:b"]), heads[1], rtol=1e-5)
     assert torch.equal(found["truth"], method.weighted(image, torch.tensor([0.0, 3.0, 1.0])))
 
 
 def test_phases_of_wdn() -> None:
     heads = {}
     for epochs, share in [(1, 0.25), (2, 0.25), (8, 0.25), (5, 3), (3, 9)]:
-        method = made("wdn", "table", epochs, weight_epochs=share)
+        method = make_crowd_method("wdn", "table", epochs, weight_epochs=share)
         phases = [method.phase(epoch) for epoch in range(epochs)]
         assert phases == sorted(phases)  # heads first
         heads[epochs, share] = phases.count("heads")
     assert heads == {(1, 0.25): 1, (2, 0.25): 1, (8, 0.25): 6, (5, 3): 2, (3, 9): 1}
-    assert made("wdn", "table", 1).warm_up == 0 and made("wdn", "table", 8).warm_up == 6
+    assert (
+        make_crowd_method("wdn", "table", 1).warm_up == 0
+        and make_crowd_method("wdn", "table", 8).warm_up == 6
+    )
 
 
 def test_heads_are_frozen_while_weights_learn() -> None:
     """Nothing is dropped then, and the weights alone have a gradient."""
-    method = made("wdn", "mask", 4)
-    batch = batch_of("mask")
+    method = make_crowd_method("wdn", "mask", 4)
+    batch = draw_batch("mask")
     for module in method.modules():
         if isinstance(module, torch.nn.Dropout):
             module.p = 0.5
@@ -200,27 +185,27 @@ def test_heads_are_frozen_while_weights_learn() -> None:
 @every_space
 @pytest.mark.parametrize("layer", ["MW", "VW", "VW+B"])
 def test_one_softmax_before_the_layer_and_one_after(layer: str, space: str) -> None:
-    method = made("crowd-layer", space, layer=layer)
-    batch = batch_of(space)
-    logits = plain(method.network(batch["image"])[1])
-    weights = plain(method.weights)
-    biases = np.zeros((R, L)) if method.biases is None else plain(method.biases)
+    method = make_crowd_method("crowd-layer", space, layer=layer)
+    batch = draw_batch(space)
+    logits = to_numpy(method.network(batch["image"])[1])
+    weights = to_numpy(method.weights)
+    biases = np.zeros((R, L)) if method.biases is None else to_numpy(method.biases)
     total = 0.0
     count = 0
-    for b, r, o, place in observed(batch):
-        p = softmax(at(logits, b, place))
+    for b, r, o, place in list_labels(batch):
+        p = softmax(classes_at(logits, b, place))
         scores = p @ weights[r] if layer == "MW" else p * weights[r]
         said = softmax(scores + biases[r])
         total -= float(WEIGHTS[o]) * math.log(said[o])
         count += 1
         if count == 1:
             np.testing.assert_allclose(
-                at(plain(method.as_rater(batch["image"], r)), b, place), said, rtol=1e-5
+                classes_at(to_numpy(method.as_rater(batch["image"], r)), b, place), said, rtol=1e-5
             )
     step = method.step(batch)
     assert int(step.observed) == count
     assert step.loss.item() == pytest.approx(total / count, rel=1e-5)
-    certain = plain(method.confusion(batch["image"]))[0].reshape(R, L, L)
+    certain = to_numpy(method.confusion(batch["image"]))[0].reshape(R, L, L)
     for r, t in np.ndindex(R, L):
         row = weights[r, t] if layer == "MW" else np.eye(L)[t] * weights[r]
         np.testing.assert_allclose(certain[r, t], softmax(row + biases[r]), rtol=1e-5)
@@ -250,10 +235,10 @@ class _Certain(torch.nn.Module):
 
 
 def test_raters_of_crowd_layers_can_be_joined() -> None:
-    one = made("crowd-layer", "table", layer="VW+B")
-    other = made("crowd-layer", "table")
+    one = make_crowd_method("crowd-layer", "table", layer="VW+B")
+    other = make_crowd_method("crowd-layer", "table")
     assert one.not_extended == "" and other.matrix_parameters() == [other.weights]
-    joined = one.joined(made("crowd-layer", "table", layer="VW+B"))
+    joined = one.joined(make_crowd_method("crowd-layer", "table", layer="VW+B"))
     assert {name: part.shape for name, part in joined.items()} == {
         "weights": (2 * R, L),
         "biases": (2 * R, L),
@@ -266,8 +251,8 @@ def test_raters_of_crowd_layers_can_be_joined() -> None:
 
 @every_space
 def test_labels_are_aggregated_and_counted_in_each_step(space: str) -> None:
-    method = made("agg-net", space, init_accuracy=0.7, smoothing=2.0)
-    batch = batch_of(space)
+    method = make_crowd_method("agg-net", space, init_accuracy=0.7, smoothing=2.0)
+    batch = draw_batch(space)
     assert isinstance(method, AggNet)
     method.steps_per_epoch = 4
     random = np.random.default_rng(0)
@@ -279,19 +264,19 @@ def test_labels_are_aggregated_and_counted_in_each_step(space: str) -> None:
         method.disputed.counts.copy_(torch.from_numpy(before))
         method.raters.counts.copy_(torch.from_numpy(shown))
     method.start_epoch(0)
-    truth = plain(method.truth(batch["image"]))
+    truth = to_numpy(method.truth(batch["image"]))
     start = np.full((L, L), 0.15) + 0.55 * np.eye(L)
     disputed = (before + 2 * start) / (before.sum(2, keepdims=True) + 2)
     everywhere = (shown + 2 * start) / (shown.sum(2, keepdims=True) + 2)
     np.testing.assert_allclose(
-        plain(method.confusion(batch["image"])).reshape(R, L, L), everywhere, rtol=1e-5
+        to_numpy(method.confusion(batch["image"])).reshape(R, L, L), everywhere, rtol=1e-5
     )
     total = 0.0
     after = 0.75 * before
     of_all = 0.75 * shown
     known = pixels(batch)
     for place, said in known.items():
-        p = at(truth, place[0], place[1:])
+        p = classes_at(truth, place[0], place[1:])
         agree = len(said) > 1 and len({o for _, o in said}) == 1
         matrices = everywhere if agree else disputed
         q = p * np.prod([matrices[r, :, o] for r, o in said], axis=0)
@@ -301,19 +286,19 @@ def test_labels_are_aggregated_and_counted_in_each_step(space: str) -> None:
             of_all[r, :, o] += q
             after[r, :, o] += 0 if agree and method.disputed is not None else q
         np.testing.assert_allclose(
-            at(plain(method.fused(batch)), place[0], place[1:]), q, rtol=1e-4
+            classes_at(to_numpy(method.fused(batch)), place[0], place[1:]), q, rtol=1e-4
         )
     step = method.step(batch)
     assert int(step.observed) == len(known)
     assert step.loss.item() == pytest.approx(total / len(known), rel=1e-4)
-    np.testing.assert_allclose(plain(method.raters.counts), of_all, rtol=1e-4)
+    np.testing.assert_allclose(to_numpy(method.raters.counts), of_all, rtol=1e-4)
     if method.disputed is not None:
-        np.testing.assert_allclose(plain(method.disputed.counts), after, rtol=1e-4)
+        np.testing.assert_allclose(to_numpy(method.disputed.counts), after, rtol=1e-4)
 
 
 def test_the_first_counts_are_of_all_cases_and_the_warm_up_counts_nothing() -> None:
-    method = made("agg-net", "mask", warm_up=2)
-    batches = [batch_of("mask", k) for k in range(3)]
+    method = make_crowd_method("agg-net", "mask", warm_up=2)
+    batches = [draw_batch("mask", k) for k in range(3)]
     assert [method.needs_pass(epoch) for epoch in range(4)] == [False, False, True, False]
     method.start_epoch(1)
     method.step(batches[0])
@@ -342,11 +327,11 @@ def test_the_first_counts_are_of_all_cases_and_the_warm_up_counts_nothing() -> N
 
 @every_space
 def test_counts_of_labels(space: str) -> None:
-    batch = batch_of(space)
+    batch = draw_batch(space)
     truth = torch.rand(len(batch["labels"]), L, *SPACES[space], dtype=torch.float64)
     expected = np.zeros((R, L, L))
-    for b, r, o, place in observed(batch):
-        expected[r, :, o] += at(truth.numpy(), b, place)
+    for b, r, o, place in list_labels(batch):
+        expected[r, :, o] += classes_at(truth.numpy(), b, place)
     found = count_labels(truth, batch["labels"], R, batch.get("raters"))
     np.testing.assert_allclose(found.numpy(), expected)
 
@@ -377,24 +362,24 @@ def by_all_pairs(h: Floats, g: Floats, p: Floats, w: Floats) -> float:
 
 @every_space
 def test_the_loss_is_that_of_all_pairs(space: str) -> None:
-    method = made("max-mig", space)
-    batch = batch_of(space)
+    method = make_crowd_method("max-mig", space)
+    batch = draw_batch(space)
     assert isinstance(method, MaxMIG)
     method.steps_per_epoch = 1
-    truth = plain(method.truth(batch["image"]))
+    truth = to_numpy(method.truth(batch["image"]))
     known = pixels(batch)
-    p = softmax(plain(method.prior_logits))
-    scores = plain(method.scores)
-    bias = plain(method.bias)
+    p = softmax(to_numpy(method.prior_logits))
+    scores = to_numpy(method.scores)
+    bias = to_numpy(method.bias)
     h = []
     g = []
     w = []
     for place, said in known.items():
-        h.append(at(truth, place[0], place[1:]))
+        h.append(classes_at(truth, place[0], place[1:]))
         g.append(softmax(bias + sum(scores[r, :, o] for r, o in said)))
         w.append(np.mean([float(WEIGHTS[o]) for _, o in said]))
         q = h[-1] * g[-1] / p
-        fused = at(plain(method.fused(batch)), place[0], place[1:])
+        fused = classes_at(to_numpy(method.fused(batch)), place[0], place[1:])
         np.testing.assert_allclose(fused, q / q.sum(), rtol=1e-4)
     expected = by_all_pairs(np.array(h), np.array(g), p, np.array(w))
     method.start_epoch(0)
@@ -404,14 +389,14 @@ def test_the_loss_is_that_of_all_pairs(space: str) -> None:
     counts = np.zeros((R, L, L))
     for place, said in known.items():
         for r, o in said:
-            counts[r, :, o] += at(plain(method.fused(batch)), place[0], place[1:])
-    np.testing.assert_allclose(plain(method.raters.counts), counts, rtol=1e-4)
+            counts[r, :, o] += classes_at(to_numpy(method.fused(batch)), place[0], place[1:])
+    np.testing.assert_allclose(to_numpy(method.raters.counts), counts, rtol=1e-4)
 
 
 def test_where_nobody_labelled_the_image_alone_speaks() -> None:
     for name in ("max-mig", "agg-net"):
-        method = made(name, "mask")
-        batch = batch_of("mask")
+        method = make_crowd_method(name, "mask")
+        batch = draw_batch("mask")
         nobody = (batch["labels"] == MISSING).all(1)
         fused = method.fused(batch).movedim(1, -1)
         truth = method.truth(batch["image"])
@@ -460,8 +445,8 @@ def test_information_of_one_pair_and_of_none_is_finite() -> None:
 
 
 def test_the_aggregator_starts_as_the_posterior_of_the_votes_matrices() -> None:
-    method = made("max-mig", "mask", smoothing=1.0)
-    batches = [batch_of("mask", k) for k in (0, 1)]
+    method = make_crowd_method("max-mig", "mask", smoothing=1.0)
+    batches = [draw_batch("mask", k) for k in (0, 1)]
     with torch.no_grad():
         method.see_all(iter(batches))
     counts = np.zeros((R, L, L))
@@ -474,17 +459,19 @@ def test_the_aggregator_starts_as_the_posterior_of_the_votes_matrices() -> None:
                 counts[r, int(np.argmax(votes)), o] += 1
     start = np.full((L, L), 0.05) + 0.85 * np.eye(L)
     matrices = (counts + start) / (counts.sum(2, keepdims=True) + 1)
-    np.testing.assert_allclose(plain(method.scores), np.log(matrices), rtol=1e-5)
-    np.testing.assert_allclose(softmax(plain(method.bias)), shares / shares.sum(), rtol=1e-5)
+    np.testing.assert_allclose(to_numpy(method.scores), np.log(matrices), rtol=1e-5)
+    np.testing.assert_allclose(softmax(to_numpy(method.bias)), shares / shares.sum(), rtol=1e-5)
     np.testing.assert_allclose(
-        softmax(plain(method.prior_logits)), shares / shares.sum(), rtol=1e-5
+        softmax(to_numpy(method.prior_logits)), shares / shares.sum(), rtol=1e-5
     )
 
 
 # What they are for
 
 
-def crowd(accuracies: list[float], copies: int = 0, tasks: int = 400, seed: int = 0) -> Study:
+def draw_points_and_raters(
+    accuracies: list[float], copies: int = 0, tasks: int = 400, seed: int = 0
+) -> Study:
     """Draw three classes of points, and raters who err at random; copies all say the same noise.
 
     The noise of the copies has nothing to do with the points.
@@ -513,10 +500,10 @@ fit = functools.partial(
 
 
 def test_wdn_gives_a_random_rater_less_weight(tmp_path: Path) -> None:
-    model = fit(crowd([0.85, 0.85, 0.85, 1 / 3]), "wdn", weight_epochs=4)
+    model = fit(draw_points_and_raters([0.85, 0.85, 0.85, 1 / 3]), "wdn", weight_epochs=4)
     weights = model.method.rater_weights.detach()  # type: ignore[union-attr, operator]
     assert float(weights[3]) < 0.5 * float(weights[:3].min())
-    assert accuracy(model, crowd([0.5], seed=1)) > 0.85
+    assert accuracy(model, draw_points_and_raters([0.5], seed=1)) > 0.85
     with open(model.save(tmp_path / "model") / "rater_weights.csv", newline="") as file:
         written = {row["rater"]: float(row["weight"]) for row in csv.DictReader(file)}
     assert written == pytest.approx(model.rater_weights, abs=1e-6)
@@ -526,11 +513,11 @@ def test_wdn_gives_a_random_rater_less_weight(tmp_path: Path) -> None:
 
 
 def test_crowd_layer_finds_the_order_of_raters() -> None:
-    model = fit(crowd([0.5, 0.95, 1 / 3, 0.75]), "crowd-layer")
-    case = crowd([0.5], tasks=1)[0]
+    model = fit(draw_points_and_raters([0.5, 0.95, 1 / 3, 0.75]), "crowd-layer")
+    case = draw_points_and_raters([0.5], tasks=1)[0]
     skills = np.einsum("rtt->r", model.confusion(case)) / 3
     assert np.argsort(-skills).tolist() == [1, 3, 0, 2]
-    assert accuracy(model, crowd([0.5], seed=1)) > 0.85
+    assert accuracy(model, draw_points_and_raters([0.5], seed=1)) > 0.85
 
 
 @pytest.mark.slow
@@ -592,16 +579,16 @@ def test_agg_net_keeps_what_all_raters_agree_on(raters_number: int) -> None:
 
 def test_agg_net_finds_what_raters_are_like() -> None:
     known = [0.9, 0.6, 0.4, 0.75]
-    model = fit(crowd(known, tasks=600), "agg-net")
-    diagonal = np.einsum("rtt->rt", model.confusion(crowd([0.5], tasks=1)[0]))
+    model = fit(draw_points_and_raters(known, tasks=600), "agg-net")
+    diagonal = np.einsum("rtt->rt", model.confusion(draw_points_and_raters([0.5], tasks=1)[0]))
     np.testing.assert_allclose(diagonal.mean(1), known, atol=0.06)
-    assert accuracy(model, crowd([0.5], seed=1)) > 0.85
+    assert accuracy(model, draw_points_and_raters([0.5], seed=1)) > 0.85
 
 
 def test_max_mig_is_not_taken_in_by_noise_that_raters_share() -> None:
     """Three of seven copy noise: the vote follows it, and Dawid-Skene believes nothing else."""
-    study = crowd([0.65] * 4, copies=3)
-    test = crowd([0.5], seed=1)
+    study = draw_points_and_raters([0.65] * 4, copies=3)
+    test = draw_points_and_raters([0.5], seed=1)
     truth = np.array([case.reference for case in study])
     model = fit(study, "max-mig", epochs=20)
     fused = raters.fuse(study, "max-mig", model=model).table.labels
@@ -634,10 +621,10 @@ def test_one_rater_is_too_few_for_weights() -> None:
     with pytest.raises(
         RatersError, match="found 1 rater with labels, expected at least 2: wdn learns from"
     ):
-        fit(crowd([0.9], tasks=20), "wdn")
+        fit(draw_points_and_raters([0.9], tasks=20), "wdn")
 
 
 @pytest.mark.parametrize("name", ["wdn", "agg-net", "max-mig"])
 def test_no_rater_can_be_added(name: str) -> None:
-    method: Method = made(name, "table")
+    method: Method = make_crowd_method(name, "table")
     assert method.not_extended.endswith("train again")

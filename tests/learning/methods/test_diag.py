@@ -25,13 +25,14 @@ from raters.learning.methods.diag import (
 )
 from raters.learning.methods.targets import mean_label
 from raters.study.study import Study
+from tests.support.scores import foreground_dice
 
 Array = NDArray[Any]
 NAMES = ["tells", "far", "farther", "farthest"]
 OPTIONS: dict[str, Any] = {"depth": 2, "width": 8, "lr": 0.01, "batch_size": 8, "progress": False}
 
 
-def drawn(cases: int, seed: int = 0, **beside: Any) -> Study:
+def draw_diagnosed_discs(cases: int, seed: int = 0, **beside: Any) -> Study:
     """Draw discs whose size is the diagnosis; one rater draws them, three draw beside them alike.
 
     The three are the majority, and their masks tell nothing of the size.
@@ -56,22 +57,17 @@ def drawn(cases: int, seed: int = 0, **beside: Any) -> Study:
     return Study.from_arrays(np.array(images)[:, None], np.array(labels).astype(int), **beside)
 
 
-def overlap(found: Array, mask: Array) -> float:
-    both = ((found == 1) & (mask == 1)).sum()
-    return float(2 * both / max((found == 1).sum() + (mask == 1).sum(), 1))
-
-
 @pytest.mark.slow
 def test_who_tells_the_diagnosis_is_believed_against_the_majority() -> None:
-    study = drawn(32)
-    test = list(drawn(8, seed=1).iter_cases())
+    study = draw_diagnosed_discs(32)
+    test = list(draw_diagnosed_discs(8, seed=1).iter_cases())
     model = raters.fit(study, "diag", epochs=8, **OPTIONS)
     weights = model.method.rater_weights.tolist()  # type: ignore[union-attr, operator]
     assert weights[0] > 0.6
     assert sum(weights) == pytest.approx(1)
     vote = raters.fit(study, "vote", epochs=8, **OPTIONS)
     fits = {
-        name: np.mean([overlap(each.predict(c), c.labels[0]) for c in test])
+        name: np.mean([foreground_dice(each.predict(c), c.labels[0]) for c in test])
         for name, each in (("diag", model), ("vote", vote))
     }
     assert fits["diag"] > fits["vote"] + 0.3, fits
@@ -88,12 +84,12 @@ def test_diagnoses_that_masks_do_not_tell_leave_raters_alike() -> None:
     for seed in range(5):
         rng = np.random.default_rng(seed)
         told = rng.permutation(["ill", "well"] * 20).tolist()
-        method = made(drawn(40, seed=seed, diagnoses=told))
+        method = judge_raters(draw_diagnosed_discs(40, seed=seed, diagnoses=told))
         heaviest.append(float(method.rater_weights.max()))
     assert np.mean(heaviest) < 0.45, heaviest
 
 
-def made(study: Study) -> Diag:
+def judge_raters(study: Study) -> Diag:
     """Judge the raters of a study."""
     from raters.learning.methods.base import Task
     from raters.learning.methods.options import MethodOptions
@@ -234,8 +230,8 @@ def test_groups_are_judged_whole() -> None:
 
 
 def test_targets_follow_the_case_and_gaps_are_filled_by_the_network() -> None:
-    study = drawn(24)
-    method = made(study)
+    study = draw_diagnosed_discs(24)
+    method = judge_raters(study)
     case = study[5]
     share = method._case_weights[case.id]
     expected = (case.labels * share[:, None, None]).sum(0)
@@ -254,7 +250,7 @@ def test_targets_follow_the_case_and_gaps_are_filled_by_the_network() -> None:
 
 def test_cases_without_a_diagnosis_are_trained_on_with_a_note() -> None:
     some = [None if k % 4 == 0 else ["small", "large"][k % 2] for k in range(24)]
-    study = drawn(24, diagnoses=some)
+    study = draw_diagnosed_discs(24, diagnoses=some)
     with pytest.warns(UserWarning, match="6 cases of 24 have no diagnosis"):
         model = raters.fit(study, "diag", epochs=1, val_fraction=0, **OPTIONS)
     method = model.method
@@ -277,20 +273,22 @@ def test_cases_without_a_diagnosis_are_trained_on_with_a_note() -> None:
 )
 def test_diagnoses_that_say_nothing_are_refused(told: list[str] | None, words: str) -> None:
     with pytest.raises(RatersError, match=words):
-        raters.fit(drawn(8, diagnoses=told), "diag", epochs=1, **OPTIONS)
+        raters.fit(draw_diagnosed_discs(8, diagnoses=told), "diag", epochs=1, **OPTIONS)
 
 
 def test_one_group_is_refused() -> None:
     """Nobody could be judged by cases that nothing was learnt from, and all would weigh alike."""
-    study = drawn(8, groups=["one"] * 8)
+    study = draw_diagnosed_discs(8, groups=["one"] * 8)
     with pytest.raises(RatersError, match="found one group, 'one', of all cases with a diagnosis"):
-        made(study)
-    assert made(drawn(8, groups=["one"] * 4 + ["two"] * 4)).rater_weights.sum() == pytest.approx(1)
+        judge_raters(study)
+    assert judge_raters(
+        draw_diagnosed_discs(8, groups=["one"] * 4 + ["two"] * 4)
+    ).rater_weights.sum() == pytest.approx(1)
 
 
 def test_one_rater_and_class_labels_are_refused() -> None:
     with pytest.raises(RatersError, match="found 1 rater with labels, expected at least 2: diag"):
-        raters.fit(drawn(8).select(raters=["tells"]), "diag", epochs=1, **OPTIONS)
+        raters.fit(draw_diagnosed_discs(8).select(raters=["tells"]), "diag", epochs=1, **OPTIONS)
     labels = np.array([[0, 1], [1, 1], [0, 0], [1, 0]])
     table = Study.from_arrays(np.zeros((4, 3)), labels, diagnoses=["a", "b", "a", "b"])
     with pytest.raises(RatersError, match="found class labels, expected masks: diag"):
@@ -298,7 +296,7 @@ def test_one_rater_and_class_labels_are_refused() -> None:
 
 
 def test_a_rater_who_is_added_later_weighs_nothing() -> None:
-    study = drawn(16)
+    study = draw_diagnosed_discs(16)
     old = study.select(raters=NAMES[:3])
     model = raters.fit(old, "diag", epochs=1, **OPTIONS)
     longer = raters.extend(model, study.select(raters=["farthest"]))

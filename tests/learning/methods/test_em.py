@@ -16,13 +16,12 @@ from numpy.typing import NDArray
 import raters
 from raters.core.classes import MISSING
 from raters.core.errors import RatersError
-from raters.learning.methods import learning_method
-from raters.learning.methods.base import Batch, Task
+from raters.learning.methods.base import Batch
 from raters.learning.methods.em import EMMethod, rounds
-from raters.learning.networks import NetworkOptions, TruthNetwork, build_backbone
 from raters.simulation import draw_labels
 from raters.study.study import Study
-from tests.support.distributed_script import PLAIN, masks
+from tests.support.distributed_script import PLAIN, make_noisy_masks
+from tests.support.learning import add_noise, build_method, flatten_pixels, small_task
 
 Array = NDArray[np.float64]
 R = 3
@@ -39,31 +38,20 @@ every_form = pytest.mark.parametrize("form", FORMS)
 every_space = pytest.mark.parametrize("space", SPACES)
 
 
-def network(dims: int) -> TruthNetwork:
-    kind = NetworkOptions("patch-cnn", 2, 1, "none") if dims else NetworkOptions("mlp", 4, 1)
-    return TruthNetwork(build_backbone(kind, 2, dims), L, dims)
-
-
-def method_of(form: str, space: str) -> EMMethod:
+def make_em_method(form: str, space: str) -> EMMethod:
     """Make a method in float64; its rounds begin with epochs 0, 2 and 4 of 7."""
     name, given = FORMS[form]
-    dims = len(SPACES[space])
-    kind = "segmentation" if dims else "classification"
-    task = Task(kind, tuple("abc"), L, dims, functools.partial(network, dims), 7)  # type: ignore[arg-type]
-    entry = learning_method(name)
-    torch.manual_seed(3)
-    method = entry.load()(task, entry.parse({**given, "em_steps": 3, "em_epochs": 2})).double()
-    method.class_weights.copy_(torch.tensor(WEIGHTS))
-    moved(method, 0)
+    task = small_task(len(SPACES[space]), epochs=7)
+    options = {**given, "em_steps": 3, "em_epochs": 2}
+    method = build_method(name, task, options, seed=3, dtype=torch.float64, class_weights=WEIGHTS)
+    perturb_network(method, 0)
     return cast(EMMethod, method)
 
 
-def moved(method: EMMethod, seed: int) -> None:
+def perturb_network(method: EMMethod, seed: int) -> None:
     """Let the network learn something."""
     torch.manual_seed(seed)
-    with torch.no_grad():
-        for parameter in method.network.parameters():
-            parameter += 0.15 * torch.randn_like(parameter)
+    add_noise(method.network, 0.15)
 
 
 def batches_of(space: str) -> list[Batch]:
@@ -93,14 +81,10 @@ Pixel = tuple[Array, list[tuple[int, int]]]
 """What the network says of a pixel, and the (rater, label) of each label there is."""
 
 
-def flat(values: torch.Tensor) -> NDArray[Any]:
-    return values.detach().reshape(*values.shape[:2], -1).numpy()
-
-
 def pixels_of(method: EMMethod, batch: Batch) -> list[Pixel]:
     with torch.no_grad():
-        truth = flat(method.network(batch["image"])[1].softmax(1))
-    labels = flat(batch["labels"])
+        truth = flatten_pixels(method.network(batch["image"])[1].softmax(1))
+    labels = flatten_pixels(batch["labels"])
     who = batch.get("raters", torch.arange(R).expand(len(labels), R)).numpy()
     return [
         (truth[b, :, x], [(int(r), int(o)) for r, o in zip(who[b], said, strict=True) if o >= 0])
@@ -122,7 +106,7 @@ def posterior_of(prior: Array, said: list[tuple[int, int]], matrices: Array) -> 
     return joint / joint.sum()
 
 
-def counted(weighed: list[tuple[Array, list[tuple[int, int]]]], given: float) -> Array:
+def count_shares(weighed: list[tuple[Array, list[tuple[int, int]]]], given: float) -> Array:
     """Count labels one by one, and divide each row by the labels that were observed."""
     counts = np.full((R, L, L), given / L)
     for truth, said in weighed:
@@ -153,16 +137,16 @@ class TestSteps:
     @every_form
     @every_space
     def test_matrices_are_counted_as_in_slow_loops(self, form: str, space: str) -> None:
-        method = method_of(form, space)
+        method = make_em_method(form, space)
         batches = batches_of(space)
         printed = form == "gem as printed"
         given = 0.0 if form == "gem as printed" else 1.0
         begin(method, 0, batches)
         pixels = [(p, said) for p, said in all_pixels(method, batches) if said]
-        expected = counted([(mean_of(said), said) for _, said in pixels], given)
+        expected = count_shares([(mean_of(said), said) for _, said in pixels], given)
         np.testing.assert_allclose(method.rater_matrices, expected, rtol=1e-6)
         for epoch in (1, 2, 3, 4, 5, 6):
-            moved(method, epoch)
+            perturb_network(method, epoch)
             begin(method, epoch, batches)
             if epoch in (2, 4) or (epoch == 6 and not printed):
                 pixels = [(p, said) for p, said in all_pixels(method, batches) if said]
@@ -172,20 +156,20 @@ class TestSteps:
                     weighed = [(p, said) for p, said in pixels]
                 else:
                     weighed = [(posterior_of(p, said, expected), said) for p, said in pixels]
-                expected = counted(weighed, given)
+                expected = count_shares(weighed, given)
             np.testing.assert_allclose(method.rater_matrices, expected, rtol=1e-5, atol=1e-9)
 
     @every_form
     @every_space
     def test_the_loss_is_that_of_slow_loops(self, form: str, space: str) -> None:
         """Targets are those of the network at the start of the round, weighed by class."""
-        method = method_of(form, space)
+        method = make_em_method(form, space)
         batches = batches_of(space)
         matrices: Array = np.zeros(0)
         shares = old = matrices
         asked: list[list[Pixel]] = []
         for epoch in range(7):
-            moved(method, 10 + epoch)
+            perturb_network(method, 10 + epoch)
             before = method.rater_matrices.numpy().copy()
             begin(method, epoch, batches)
             if epoch in (2, 4):
@@ -193,7 +177,7 @@ class TestSteps:
                 asked = [pixels_of(method, batch) for batch in batches]
                 known = [best_of(p) for p, said in all_pixels(method, batches) if said]
                 shares = np.mean(known, axis=0)
-            moved(method, 20 + epoch)
+            perturb_network(method, 20 + epoch)
             for k, batch in enumerate(batches):
                 total = 0.0
                 number = 0
@@ -215,7 +199,7 @@ class TestSteps:
     @every_form
     @every_space
     def test_held_out_labels_have_their_joint_likelihood(self, form: str, space: str) -> None:
-        method = method_of(form, space)
+        method = make_em_method(form, space)
         batches = batches_of(space)
         for epoch in (0, 2):
             begin(method, epoch, batches)
@@ -234,13 +218,13 @@ class TestSteps:
             assert found.pixels is not None
             shown = found.confusion / found.pixels[:, None]
             np.testing.assert_allclose(shown.detach(), method.rater_matrices, rtol=1e-6)
-            fused = np.moveaxis(flat(method.fused(batch)), 1, 2).reshape(-1, L)
+            fused = np.moveaxis(flatten_pixels(method.fused(batch)), 1, 2).reshape(-1, L)
             for row, (p, said) in zip(fused, seen, strict=True):
                 np.testing.assert_allclose(row, posterior_of(p, said, matrices), rtol=1e-6)
 
     def test_a_class_that_no_pixel_has_is_no_target_of_mbem(self) -> None:
         """Its share is zero, as in the algorithm; nothing becomes infinite."""
-        method = method_of("mbem", "table")
+        method = make_em_method("mbem", "table")
         batches = batches_of("table")
         with torch.no_grad():
             method.network.head.bias[2] = -1e9
@@ -272,7 +256,9 @@ class TestRounds:
         assert rounds(3, 2, None, 5) == [0]
 
     def test_history_names_the_rounds(self) -> None:
-        model = fitted(drawn(0, dense=True, number=60), "mbem", epochs=5, em_steps=2)
+        model = fit_study(
+            draw_confusable_study(0, dense=True, number=60), "mbem", epochs=5, em_steps=2
+        )
         assert [row["phase"] for row in model.history] == ["warm-up"] * 2 + ["round 2"] * 3
 
     @pytest.mark.parametrize(
@@ -287,7 +273,7 @@ class TestRounds:
     )
     def test_what_cannot_be_is_refused(self, given: dict[str, Any], message: str) -> None:
         with pytest.raises(RatersError, match=message):
-            fitted(drawn(0, dense=True, number=60), "gem", epochs=3, **given)
+            fit_study(draw_confusable_study(0, dense=True, number=60), "gem", epochs=3, **given)
 
 
 # What it is for
@@ -304,7 +290,9 @@ TEST = 500
 
 
 @functools.cache
-def drawn(seed: int, *, dense: bool, number: int = 900) -> tuple[Study, Array, NDArray[Any]]:
+def draw_confusable_study(
+    seed: int, *, dense: bool, number: int = 900
+) -> tuple[Study, Array, NDArray[Any]]:
     """Draw labels by one good rater and three who mistake a class for the next."""
     rng = np.random.default_rng(seed)
     truth = rng.integers(0, L, number + TEST)
@@ -317,7 +305,7 @@ def drawn(seed: int, *, dense: bool, number: int = 900) -> tuple[Study, Array, N
     return study, features[number:], truth[number:]
 
 
-def fitted(data: tuple[Study, Array, NDArray[Any]], method: str, **given: Any) -> Any:
+def fit_study(data: tuple[Study, Array, NDArray[Any]], method: str, **given: Any) -> Any:
     options = {"epochs": 10, "batch_size": 32, "lr": 0.005, "network": "mlp", "select": "last"}
     return raters.fit(data[0], method, progress=False, **{**options, "seed": 0, **given})
 
@@ -332,15 +320,15 @@ def matrices_in(model: Any, data: tuple[Study, Array, NDArray[Any]]) -> Array:
 
 @functools.cache
 def of_vote(dense: bool) -> Any:
-    return fitted(drawn(0, dense=dense), "vote")
+    return fit_study(draw_confusable_study(0, dense=dense), "vote")
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("dense", [True, False], ids=["dense", "one label"])
 @pytest.mark.parametrize("name", ["gem", "mbem"])
 def test_matrices_are_recovered_and_the_vote_is_beaten(name: str, dense: bool) -> None:
-    data = drawn(0, dense=dense)
-    model = fitted(data, name)
+    data = draw_confusable_study(0, dense=dense)
+    model = fit_study(data, name)
     assert np.abs(matrices_in(model, data) - MATRICES).mean() < (0.03 if dense else 0.06)
     better = accuracy(model, data) - accuracy(of_vote(dense), data)
     assert better > (0.15 if dense else 0.02)
@@ -349,8 +337,8 @@ def test_matrices_are_recovered_and_the_vote_is_beaten(name: str, dense: bool) -
 @pytest.mark.slow
 def test_with_one_label_the_paper_s_order_is_a_vote() -> None:
     """The identity is a fixed point: matrices are counted against the labels themselves."""
-    data = drawn(0, dense=False)
-    printed = fitted(data, "gem", order="paper", em_steps=5)
+    data = draw_confusable_study(0, dense=False)
+    printed = fit_study(data, "gem", order="paper", em_steps=5)
     identity = np.tile(np.eye(L), (4, 1, 1))
     np.testing.assert_allclose(matrices_in(printed, data), identity, rtol=0, atol=1e-30)
     found, expected = (m.predict_proba(data[1]) for m in (printed, of_vote(False)))
@@ -359,8 +347,8 @@ def test_with_one_label_the_paper_s_order_is_a_vote() -> None:
 
 @pytest.mark.slow
 def test_with_several_labels_the_paper_s_order_learns_too() -> None:
-    data = drawn(0, dense=True)
-    model = fitted(data, "gem", order="paper")
+    data = draw_confusable_study(0, dense=True)
+    model = fit_study(data, "gem", order="paper")
     assert np.abs(matrices_in(model, data) - MATRICES).mean() < 0.03
     assert accuracy(model, data) - accuracy(of_vote(True), data) > 0.15
 
@@ -385,7 +373,7 @@ def test_matrices_of_masks_are_recovered(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["gem", "mbem"])
 def test_no_rater_can_be_added_later(name: str) -> None:
-    study = masks()
+    study = make_noisy_masks()
     options: dict[str, Any] = {**PLAIN, "epochs": 1, "select": "last", "progress": False}
     model = raters.fit(study.select(raters=study.raters[:2]), name, **options)
     with pytest.raises(RatersError, match="cannot be extended: network and matrices are found in"):
@@ -400,7 +388,7 @@ class StopError(Exception):
 @pytest.mark.parametrize("name", ["gem", "mbem"])
 def test_a_run_that_is_cut_off_resumes_in_the_middle_of_a_round(name: str, tmp_path: Path) -> None:
     options: dict[str, Any] = {**PLAIN, "epochs": 5, "batch_size": 2, "lr": 0.1, "em_steps": 2}
-    raters.fit(masks(), name, folder=tmp_path / "whole", progress=False, **options)
+    raters.fit(make_noisy_masks(), name, folder=tmp_path / "whole", progress=False, **options)
     lines: list[str] = []
 
     def stop(line: str) -> None:
@@ -409,7 +397,7 @@ def test_a_run_that_is_cut_off_resumes_in_the_middle_of_a_round(name: str, tmp_p
             raise StopError
 
     with pytest.raises(StopError):
-        raters.fit(masks(), name, folder=tmp_path / "cut", progress=stop, **options)
-    raters.fit(masks(), folder=tmp_path / "cut", resume=True, progress=False)
+        raters.fit(make_noisy_masks(), name, folder=tmp_path / "cut", progress=stop, **options)
+    raters.fit(make_noisy_masks(), folder=tmp_path / "cut", resume=True, progress=False)
     whole, cut = ((tmp_path / run / "weights.safetensors") for run in ("whole", "cut"))
     assert whole.read_bytes() == cut.read_bytes()

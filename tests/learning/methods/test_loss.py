@@ -19,14 +19,14 @@ import torch
 from numpy.typing import NDArray
 
 from raters.core.classes import MISSING
-from raters.learning.methods.base import Batch, Method, Step, Task
+from raters.learning.methods.base import Batch, Method, Step
 from raters.learning.methods.confusion_method import ConfusionMethod
 from raters.learning.methods.global_cm import OracleCM
 from raters.learning.methods.registry import learning_method
 from raters.learning.methods.targets import mean_label
-from raters.learning.networks import NetworkOptions, TruthNetwork, build_backbone
 from raters.learning.rater_models import GlobalRaters, LowRankRaters, PixelRaters, ProductRaters
 from raters.study.study import Study
+from tests.support.learning import build_method, small_task, softmax
 
 Array = NDArray[np.float64]
 R = 3
@@ -69,7 +69,7 @@ every_space = pytest.mark.parametrize("space", SPACES)
 # Batches and methods: the only part that knows how they are made
 
 
-def some_labels(space: str, absent: str = "nothing") -> NDArray[np.int64]:
+def draw_some_labels(space: str, absent: str = "nothing") -> NDArray[np.int64]:
     """Draw labels `(cases, raters, *space)` of which some are missing."""
     rng = np.random.default_rng(1)
     labels = rng.integers(0, L, (CASES, R, *SPACES[space]))
@@ -89,7 +89,7 @@ def some_labels(space: str, absent: str = "nothing") -> NDArray[np.int64]:
     return labels
 
 
-def batch_of(labels: NDArray[np.int64], *, answers: bool = False, seed: int = 2) -> Batch:
+def make_batch(labels: NDArray[np.int64], *, answers: bool = False, seed: int = 2) -> Batch:
     """Make a batch with images; `answers` lists who gave each label, one rater twice."""
     rng = np.random.default_rng(seed)
     image = rng.normal(size=(len(labels), 2, *labels.shape[2:]))
@@ -106,22 +106,10 @@ def batch_of(labels: NDArray[np.int64], *, answers: bool = False, seed: int = 2)
     return {**batch, "labels": torch.from_numpy(listed), "raters": torch.from_numpy(who)}
 
 
-def network(dims: int) -> TruthNetwork:
-    kind = NetworkOptions("patch-cnn", 2, 1, "none") if dims else NetworkOptions("mlp", 4, 1)
-    return TruthNetwork(build_backbone(kind, 2, dims), L, dims)
-
-
-def method_of(name: str, space: str, **given: Any) -> Method:
+def make_noisy_method(name: str, space: str, **given: Any) -> Method:
     """Make a method in float64, with weights that say something."""
-    entry = learning_method(name)
-    dims = len(SPACES[space])
-    kind = "segmentation" if dims else "classification"
-    task = Task(kind, tuple("abc"), L, dims, functools.partial(network, dims))  # type: ignore[arg-type]
-    torch.manual_seed(3)
-    method = entry.load()(task, entry.parse(given)).double()
-    with torch.no_grad():
-        for parameter in method.parameters():
-            parameter += 0.4 * torch.randn_like(parameter)
+    task = small_task(len(SPACES[space]))
+    method: Method = build_method(name, task, given, seed=3, dtype=torch.float64, noise=0.4)
     return method
 
 
@@ -130,7 +118,7 @@ def confusion_method(name: str, space: str) -> ConfusionMethod:
     """Make one of `METHODS`; own matrices have followed something, but for one row of one rater."""
     method_name, given = METHODS[name]
     start = {} if method_name == "oracle-cm" else {"init_accuracy": START}
-    method = method_of(method_name, space, **given, **start)
+    method = make_noisy_method(method_name, space, **given, **start)
     assert isinstance(method, ConfusionMethod)
     if isinstance(method, OracleCM):
         method.prepare(known_study(space))
@@ -254,7 +242,7 @@ def divergence(scene: Scene, common: Array) -> float:
     return total / max(scene.count, 1)
 
 
-def followed(scene: Scene) -> Array:
+def sum_matrices(scene: Scene) -> Array:
     """Sum each rater's matrices over labelled pixels, by truth and by how far raters disagree."""
     total = np.zeros((scene.matrices.shape[1], L, L))
     for b, x, answers in scene.answers():
@@ -289,12 +277,7 @@ def cross_entropy(truth: Array, target: NDArray[Any], weights: tuple[float, ...]
 # What networks and free numbers give, as arrays
 
 
-def softmax(values: Array) -> Array:
-    large = np.exp(values - values.max(-1, keepdims=True))
-    return large / large.sum(-1, keepdims=True)
-
-
-def rows_of(values: Array, positivity: str) -> Array:
+def make_rows(values: Array, positivity: str) -> Array:
     """Make numbers positive, and rows sum to one."""
     if positivity == "softmax":
         return softmax(values)
@@ -308,11 +291,11 @@ def by_pixel(values: torch.Tensor) -> Array:
     return flat.transpose(1, 2).numpy()
 
 
-def at_start(method: ConfusionMethod) -> Array:
+def start_matrix(method: ConfusionMethod) -> Array:
     """Return the matrix that all raters start with."""
     options = method.options
     if getattr(options, "start", "accuracy") == "listing":
-        return rows_of(6 * np.eye(L) - 5, "softplus")
+        return make_rows(6 * np.eye(L) - 5, "softplus")
     if isinstance(method.raters, LowRankRaters):
         share = (1 - START) / (1 - 1 / L)
         rank = options.rank  # type: ignore[attr-defined]
@@ -356,7 +339,7 @@ def learnt_matrices(method: ConfusionMethod, batch: Batch, space: str) -> Array:
         found = known_matrices(space, each=options.by == "case" and space == "mask")
         return np.repeat(found[:, :, None], pixels, 2)
     if isinstance(model, GlobalRaters):
-        found = rows_of(model.logits.detach().numpy(), options.positivity)
+        found = make_rows(model.logits.detach().numpy(), options.positivity)
         shape = (cases, len(found), pixels, L, L)
         return np.broadcast_to(found[None, :, None], shape)
     assert isinstance(model, PixelRaters | LowRankRaters | ProductRaters)
@@ -367,7 +350,7 @@ def learnt_matrices(method: ConfusionMethod, batch: Batch, space: str) -> Array:
     raters = 1 if getattr(options, "shared", False) else R
     if isinstance(model, PixelRaters):
         free = output.reshape(cases, pixels, raters, L, L).swapaxes(1, 2)
-        return rows_of(free, options.positivity)
+        return make_rows(free, options.positivity)
     rank = options.rank
     if isinstance(model, ProductRaters):
         factors = output.reshape(cases, pixels, raters, 2, L, rank).swapaxes(1, 2)
@@ -394,7 +377,7 @@ def scene_of(method: ConfusionMethod, batch: Batch, space: str, held: bool = Fal
     whose = np.tile(np.arange(labels.shape[1]), (len(labels), 1)) if who is None else who.numpy()
     matrices = learnt_matrices(method, batch, space)
     if held and not isinstance(method.raters, ProductRaters):  # these are only without a gradient
-        matrices = np.broadcast_to(at_start(method), (len(truth), 1, truth.shape[1], L, L))
+        matrices = np.broadcast_to(start_matrix(method), (len(truth), 1, truth.shape[1], L, L))
     return Scene(truth, matrices, labels, whose, truth)
 
 
@@ -403,7 +386,7 @@ def common_of(method: ConfusionMethod) -> Array | None:
     model = method.raters
     if not isinstance(model, PixelRaters) or not method.prior:
         return None
-    start = np.tile(at_start(method), (model.raters, 1, 1))
+    start = np.tile(start_matrix(method), (model.raters, 1, 1))
     if model.own is None:
         return start
     sums = model.own.sums.numpy()
@@ -412,15 +395,15 @@ def common_of(method: ConfusionMethod) -> Array | None:
     return cast(Array, 0.9 * mean + 0.1 * start)
 
 
-def batches(space: str, name: str = "global") -> Iterator[tuple[str, Batch]]:
+def make_batches(space: str, name: str = "global") -> Iterator[tuple[str, Batch]]:
     """Make batches with all kinds of missing labels; tables list who gave each, or need not.
 
     Which labels are missing is no matter for how matrices are parametrised: variants get two.
     """
     for absent in ABSENT if name not in VARIANTS else ("pixels", "a case"):
-        yield absent, batch_of(some_labels(space, absent), answers=space == "table")
+        yield absent, make_batch(draw_some_labels(space, absent), answers=space == "table")
     if space == "table":
-        yield "pixels, by the order of raters", batch_of(some_labels(space, "pixels"))
+        yield "pixels, by the order of raters", make_batch(draw_some_labels(space, "pixels"))
 
 
 def bring_to(method: Method, epoch: int = 0, weighted: bool = False) -> None:
@@ -463,13 +446,13 @@ def test_loss_is_likelihood_trace_and_prior(name: str, space: str) -> None:
     method = confusion_method(name, space)
     own = method.raters.own if isinstance(method.raters, PixelRaters) else None
     before = None if own is None else own.sums.clone()
-    for absent, batch in batches(space, name):
+    for absent, batch in make_batches(space, name):
         set_options(method, name)
         scene = scene_of(method, batch, space)
         common = common_of(method)
         traces = {over: trace(scene, over) for over in ("truth", "all", "listing")}
         terms = {} if common is None else {"prior": divergence(scene, common)}
-        after = torch.from_numpy(followed(scene))
+        after = torch.from_numpy(sum_matrices(scene))
         for form, weighted in itertools.product(("joint", "marginal"), (False, True)):
             weights = WEIGHTS if weighted else EVEN
             nll = -log_likelihood(scene, form, weights) / max(scene.count, 1)
@@ -494,7 +477,7 @@ def test_loss_of_the_warm_up(name: str, space: str) -> None:
     regularised = regularisers(name)[-1]
     own = method.raters.own if isinstance(method.raters, PixelRaters) else None
     before = None if own is None else own.sums.clone()
-    for (absent, batch), weighted in itertools.product(batches(space, name), (False, True)):
+    for (absent, batch), weighted in itertools.product(make_batches(space, name), (False, True)):
         weights = WEIGHTS if weighted else EVEN
         where = f"{absent}, {weighted}"
         set_options(method, name)
@@ -535,7 +518,9 @@ def mean_trace(scene: Scene) -> float:
 def test_held_out_batches(name: str, space: str) -> None:
     """Sums without regularisers and weights, of learnt matrices also in the warm-up."""
     method = confusion_method(name, space)
-    for (absent, batch), form in itertools.product(batches(space, name), ("joint", "marginal")):
+    for (absent, batch), form in itertools.product(
+        make_batches(space, name), ("joint", "marginal")
+    ):
         warm = {} if name in KNOWN else {**regularisers(name)[-1], "warm_up": 2}
         set_options(method, name, likelihood=form, **warm)
         bring_to(method, epoch=1, weighted=True)
@@ -562,7 +547,7 @@ def test_what_a_rater_would_say_is_the_truth_through_their_matrices(name: str, s
     set_options(method, name)
     bring_to(method)
     method.eval()
-    batch = batch_of(some_labels(space))
+    batch = make_batch(draw_some_labels(space))
     with torch.no_grad():
         said = [by_pixel(method.as_rater(batch["image"], rater)) for rater in range(R)]
         found = method.confusion(batch["image"]).numpy()
@@ -596,7 +581,7 @@ def phases(name: str) -> list[dict[str, Any]]:
 def test_gradients_are_those_of_the_formulas(name: str, space: str) -> None:
     """Along a direction of all parameters at once, against differences of the loops."""
     method = confusion_method(name, space)
-    batch = batch_of(some_labels(space, "pixels"), answers=space == "table")
+    batch = make_batch(draw_some_labels(space, "pixels"), answers=space == "table")
     own = method.raters.own if isinstance(method.raters, PixelRaters) else None
     before = None if own is None else own.sums.clone()
     parameters = list(method.parameters())
@@ -679,7 +664,7 @@ def test_nobody_labelled_anything(name: str) -> None:
     method = confusion_method(name, "mask")
     set_options(method, name, **({} if name in KNOWN else {"trace": 0.0, "warm_up": 0}))
     bring_to(method)
-    step = method.step(batch_of(some_labels("mask", "everything")))
+    step = method.step(make_batch(draw_some_labels("mask", "everything")))
     assert step.loss.item() == 0
     gradients = torch.autograd.grad(step.loss, list(method.parameters()), allow_unused=True)
     assert all(gradient is None or not gradient.any() for gradient in gradients)
@@ -688,10 +673,10 @@ def test_nobody_labelled_anything(name: str) -> None:
 @every_method
 def test_one_label_is_enough(name: str) -> None:
     """Sums are divided by one."""
-    labels = some_labels("mask", "everything")
+    labels = draw_some_labels("mask", "everything")
     labels[1, 2, 3, 0] = 1
     method = confusion_method(name, "mask")
-    batch = batch_of(labels)
+    batch = make_batch(labels)
     given = regularisers(name)[-1]
     set_options(method, name, likelihood="joint", **given)
     bring_to(method, weighted=True)
@@ -711,7 +696,7 @@ def test_one_label_is_enough(name: str) -> None:
 
 def targets(space: str, soft: bool) -> NDArray[Any]:
     """Draw targets: classes, or shares `(cases, L, *space)`; some are unknown."""
-    hard = some_labels(space, "pixels")[:, 0]
+    hard = draw_some_labels(space, "pixels")[:, 0]
     if not soft:
         return hard
     shares = np.random.default_rng(7).dirichlet(np.ones(L), hard.shape)
@@ -722,9 +707,9 @@ def targets(space: str, soft: bool) -> NDArray[Any]:
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("name", ["vote", "mean", "truth"])
 def test_targets_are_learnt_by_cross_entropy(name: str, weighted: bool, space: str) -> None:
-    method = method_of(name, space)
+    method = make_noisy_method(name, space)
     target = targets(space, soft=name == "mean")
-    batch = {**batch_of(some_labels(space)), "target": torch.from_numpy(target)}
+    batch = {**make_batch(draw_some_labels(space)), "target": torch.from_numpy(target)}
     bring_to(method, weighted=weighted)
     truth = softmax(by_pixel(method.network(batch["image"])[1]))  # type: ignore[operator]
     flat = target.reshape(CASES, -1)
@@ -743,11 +728,11 @@ def test_targets_are_learnt_by_cross_entropy(name: str, weighted: bool, space: s
 @every_space
 @pytest.mark.parametrize("weighted", [False, True])
 def test_separate_networks_learn_each_from_one_rater(weighted: bool, space: str) -> None:
-    method = method_of("separate", space)
+    method = make_noisy_method("separate", space)
     networks = cast(Any, method).networks
     bring_to(method, weighted=weighted)
     cast(Any, method).labelled.copy_(torch.tensor([True, False, True]))
-    for absent, batch in batches(space):
+    for absent, batch in make_batches(space):
         truths = [softmax(by_pixel(network(batch["image"])[1])) for network in networks]
         labels = batch["labels"].numpy()
         who = batch.get("raters")

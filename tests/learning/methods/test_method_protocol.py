@@ -7,7 +7,6 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
-from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -32,9 +31,10 @@ from raters.learning.training.options import checked_options
 from raters.learning.training.prepare import make_loader, plan_training
 from raters.learning.training.run import read_history
 from raters.study.study import Study
-from tests.support.command_line import Run, run_in_process
-from tests.support.distributed_script import PLAIN, masks, table
+from tests.support.command_line import Run
+from tests.support.distributed_script import PLAIN, make_crowd_table, make_noisy_masks
 from tests.support.kill_script import EPOCH, options_of
+from tests.support.learning import without_times
 from tests.support.toy_methods import TOYS, ToyEM, ToyRounds, ToyTwo, registered, vote_loss
 
 ROOT = Path(__file__).parents[3]
@@ -53,12 +53,12 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Train all toys without an interruption."""
     folder = tmp_path_factory.mktemp("runs")
     for name in TOYS:
-        raters.fit(masks(), name, folder=folder / name, **options_of(name))
+        raters.fit(make_noisy_masks(), name, folder=folder / name, **options_of(name))
     return folder
 
 
 @pytest.fixture(scope="module")
-def killed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def killed_runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Train all toys in processes that are killed."""
     folder = tmp_path_factory.mktemp("killed")
     places = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
@@ -71,21 +71,22 @@ def killed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def numbers(folder: Path) -> list[dict[str, Any]]:
+def history_numbers(folder: Path) -> list[dict[str, Any]]:
+    """Return the history of a run without its times."""
     rows, _ = read_history(folder)
-    return [{k: v for k, v in row.items() if k not in ("seconds", "waiting")} for row in rows]
+    return without_times(rows)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", TOYS)
-def test_a_killed_run_resumes_to_the_byte(name: str, runs: Path, killed: Path) -> None:
-    assert len(numbers(killed / name)) == EPOCH
-    assert not (killed / name / "weights.safetensors").exists()
+def test_a_killed_run_resumes_to_the_byte(name: str, runs: Path, killed_runs: Path) -> None:
+    assert len(history_numbers(killed_runs / name)) == EPOCH
+    assert not (killed_runs / name / "weights.safetensors").exists()
     with pytest.warns(UserWarning, match="its lock was taken over"):
-        raters.fit(masks(), folder=killed / name, resume=True, progress=False)
+        raters.fit(make_noisy_masks(), folder=killed_runs / name, resume=True, progress=False)
     for file in ("weights.safetensors", "config.yaml", "splits.csv"):
-        assert (killed / name / file).read_bytes() == (runs / name / file).read_bytes(), file
-    assert numbers(killed / name) == numbers(runs / name)
+        assert (killed_runs / name / file).read_bytes() == (runs / name / file).read_bytes(), file
+    assert history_numbers(killed_runs / name) == history_numbers(runs / name)
 
 
 def fresh(name: str, folder: Path, seed: int = 0) -> Any:
@@ -94,7 +95,7 @@ def fresh(name: str, folder: Path, seed: int = 0) -> Any:
     return read_config(folder / name / "config.yaml").build()
 
 
-def same(found: dict[str, Tensor], expected: dict[str, Tensor]) -> None:
+def assert_same_tensors(found: dict[str, Tensor], expected: dict[str, Tensor]) -> None:
     assert found.keys() == expected.keys()
     for name, tensor in found.items():
         torch.testing.assert_close(tensor, expected[name], rtol=1e-5, atol=1e-6, msg=name)
@@ -115,7 +116,7 @@ class TestPass:
 
     def test_each_tile_is_seen_once_in_order(self, runs: Path) -> None:
         state = read_checkpoint(runs / "toy-em" / "checkpoints" / "last.ckpt")["raters"]["method"]
-        study = masks()
+        study = make_noisy_masks()
         expected = []
         for k, corner in product(range(8), product((0, 5), (0, 4))):
             tile = study[k].labels[:, corner[0] : corner[0] + 5, corner[1] : corner[1] + 4]
@@ -124,9 +125,9 @@ class TestPass:
 
     def test_matrices_are_those_of_a_slow_loop(self, runs: Path) -> None:
         """One epoch: the pass sees the network and matrices of the start."""
-        model = raters.fit(masks(), "toy-em", **{**options_of("toy-em"), "epochs": 1})
+        model = raters.fit(make_noisy_masks(), "toy-em", **{**options_of("toy-em"), "epochs": 1})
         method = fresh("toy-em", runs)
-        images, batch = whole_batch(masks())
+        images, batch = whole_batch(make_noisy_masks())
         counts = np.full((3, 2, 2), 0.1)
         for k, (i, j) in product(range(len(images)), product((0, 5), (0, 4))):
             tile = np.zeros((1, 1, 5, 4), np.float32)
@@ -155,7 +156,7 @@ class TestPass:
         assert kept.keys() == fresh("toy-em", runs).network.state_dict().keys()
 
 
-def shown(study: Study, num_workers: int = 0, **given: Any) -> list[dict[str, Tensor]]:
+def load_batches(study: Study, num_workers: int = 0, **given: Any) -> list[dict[str, Tensor]]:
     """Return the batches of a pass."""
     network = PLAIN if study.kind == "segmentation" else {}  # no MONAI
     options = {**network, "batch_size": 3, "num_workers": num_workers, **given}
@@ -168,8 +169,8 @@ class TestCasesOfAPass:
     """Which items a pass consists of."""
 
     def test_tables(self) -> None:
-        study = table()
-        batches = shown(study)
+        study = make_crowd_table()
+        batches = load_batches(study)
         cases = torch.cat([batch["case"] for batch in batches]).tolist()
         assert cases == list(range(32))
         for batch in batches:
@@ -182,7 +183,9 @@ class TestCasesOfAPass:
 
     def test_workers_change_nothing(self) -> None:
         for one, other in zip(
-            shown(masks(), patch_size=(5, 4)), shown(masks(), 1, patch_size=(5, 4)), strict=True
+            load_batches(make_noisy_masks(), patch_size=(5, 4)),
+            load_batches(make_noisy_masks(), 1, patch_size=(5, 4)),
+            strict=True,
         ):
             assert one.keys() == other.keys()
             assert all(torch.equal(value, other[name]) for name, value in one.items())
@@ -195,7 +198,7 @@ class TestCasesOfAPass:
             monkeypatch.setattr(
                 "raters.learning.training.loader.processes", lambda r=rank: (r, world)
             )
-            for batch in shown(masks(), patch_size=(5, 4), batch_size=9):
+            for batch in load_batches(make_noisy_masks(), patch_size=(5, 4), batch_size=9):
                 for case, corner in zip(
                     batch["case"].tolist(), batch["corner"].tolist(), strict=True
                 ):
@@ -214,8 +217,8 @@ class TestPhases:
     """Optimisers, schedules, restarts: as a plain loop of torch takes them."""
 
     def test_rounds_are_a_plain_loop(self, runs: Path) -> None:
-        found = raters.fit(masks(), "toy-rounds", **WHOLE)
-        _, batch = whole_batch(masks())
+        found = raters.fit(make_noisy_masks(), "toy-rounds", **WHOLE)
+        _, batch = whole_batch(make_noisy_masks())
         method: ToyRounds = fresh("toy-rounds", runs)
         sgd = torch.optim.SGD(method.scale.parameters(), lr=0.1, momentum=0.9)
         slower = torch.optim.lr_scheduler.ExponentialLR(sgd, 0.9)
@@ -232,7 +235,7 @@ class TestPhases:
             method.step(batch).loss.backward()
             optimiser.step()
             schedule.step()
-        same(found.method.state_dict(), method.state_dict())
+        assert_same_tensors(found.method.state_dict(), method.state_dict())
         phases = ["round 1 network", "round 1 scale", "round 2 network", "round 2 scale"]
         assert [row["phase"] for row in found.history] == phases
 
@@ -240,8 +243,8 @@ class TestPhases:
         assert raters.load(runs / "toy-rounds").best_epoch > 2
 
     def test_two_networks_in_turns_are_a_plain_loop(self, runs: Path) -> None:
-        found = raters.fit(masks(), "toy-two", **WHOLE)
-        _, batch = whole_batch(masks())
+        found = raters.fit(make_noisy_masks(), "toy-two", **WHOLE)
+        _, batch = whole_batch(make_noisy_masks())
         method: ToyTwo = fresh("toy-two", runs)
         first, slow_first = adam(method.first.parameters(), 4)
         second, slow_second = adam(method.second.parameters(), 4, 3e-3)
@@ -257,7 +260,7 @@ class TestPhases:
             vote_loss(method.first(batch["image"])[1].log_softmax(1), batch).loss.backward()
             first.step()
             slow_first.step()
-        same(found.method.state_dict(), method.state_dict())
+        assert_same_tensors(found.method.state_dict(), method.state_dict())
         assert ["second" in row for row in found.history] == [False, True, True, True]
 
 
@@ -269,7 +272,7 @@ class TestExtra:
     def test_they_stay_with_their_case(self, mode: Any, patch_size: Any) -> None:
         given = {**options_of(""), "patch_size": patch_size, "augment": "flip"}
         given.pop("progress")
-        planned = plan_training(masks(), checked_options("toy-extra", given))
+        planned = plan_training(make_noisy_masks(), checked_options("toy-extra", given))
         part = planned.train if mode == "train" else planned.held_out
         seen = 0
         for batch in make_loader(planned, planned.config.build(), mode):
@@ -284,17 +287,17 @@ class TestExtra:
         toy: Any = TOYS["toy-extra"]
         monkeypatch.setattr(toy, "extra", lambda _, case: {"kind": np.ones(int(case.id[-1]))})
         with pytest.raises(RatersError, match=r"found \{'kind': \(1,\)\} beside the image of case"):
-            raters.fit(masks(), "toy-extra", **options_of(""))
+            raters.fit(make_noisy_masks(), "toy-extra", **options_of(""))
         monkeypatch.setattr(toy, "extra", lambda *_: {"labels": np.ones(1)})
         with pytest.raises(RatersError, match="expected other names"):
-            raters.fit(masks(), "toy-extra", **options_of(""))
+            raters.fit(make_noisy_masks(), "toy-extra", **options_of(""))
 
 
 class TestAnswers:
     """What a method says of images, by name."""
 
     def method(self, name: str, runs: Path) -> tuple[Method, Tensor]:
-        return raters.load(runs / name).method, whole_batch(masks())[0][:3]
+        return raters.load(runs / name).method, whole_batch(make_noisy_masks())[0][:3]
 
     def test_a_sample_depends_on_its_case_and_number_alone(self, runs: Path) -> None:
         method, images = self.method("toy-sampler", runs)
@@ -330,7 +333,7 @@ class TestAnswers:
             "samples": Asked(samples=1),
             "weights": Asked(weights=(1.0, 1.0, 1.0)),
         }
-        images = whole_batch(masks())[0][:1]
+        images = whole_batch(make_noisy_masks())[0][:1]
         for answer, asked in everything.items():
             if answer in model.method.answers:
                 assert len(model.method.maps(images, asked)) == 2 - (answer == "weights")
@@ -338,13 +341,13 @@ class TestAnswers:
                 with pytest.raises(RatersError, match="it has none"):
                     model.method.maps(images, asked)
         with pytest.raises(RatersError, match="cannot be extended"):
-            raters.extend(model, masks())
+            raters.extend(model, make_noisy_masks())
 
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("data") / "study"
-    masks().write(folder)
+    make_noisy_masks().write(folder)
     return folder
 
 
@@ -354,17 +357,10 @@ class TestModels:
     @pytest.mark.slow
     @pytest.mark.parametrize("name", TOYS)
     def test_by_command(
-        self,
-        name: str,
-        runs: Path,
-        data: Path,
-        tmp_path: Path,
-        capsys: pytest.CaptureFixture[str],
-        monkeypatch: pytest.MonkeyPatch,
+        self, name: str, runs: Path, data: Path, tmp_path: Path, run_raters: Run
     ) -> None:
-        run: Run = partial(run_in_process, capsys, monkeypatch)
         can = TOYS[name].answers
-        rater = masks().raters[2]
+        rater = make_noisy_masks().raters[2]
         asked = {
             "as_rater": ["--as-rater", rater],
             "confusion": ["--confusion"],
@@ -372,22 +368,26 @@ class TestModels:
             "weights": ["--weights", f"{rater}=1"],
         }
         for answer in asked.keys() - can:
-            said = run("predict", runs / name, data, "-o", tmp_path / "no", *asked[answer])
+            said = run_raters("predict", runs / name, data, "-o", tmp_path / "no", *asked[answer])
             assert said.code == 2
             assert f"found {name}, expected a method with" in said.err
         words: list[Any] = []
         for answer, more in asked.items():
             if answer in can:
                 words += more
-        said = run("predict", runs / name, data, "-o", tmp_path / "out", *words, "--probabilities")
+        said = run_raters(
+            "predict", runs / name, data, "-o", tmp_path / "out", *words, "--probabilities"
+        )
         assert said.code == 0, said.err
-        said = run("evaluate", runs / name, data, "--split", "val", "-o", tmp_path / "scores")
+        said = run_raters(
+            "evaluate", runs / name, data, "--split", "val", "-o", tmp_path / "scores"
+        )
         assert said.code == 0, said.err
         assert (tmp_path / "scores" / "summary.csv").exists()
 
     @pytest.mark.parametrize("name", TOYS)
     def test_scores_are_those_of_what_is_declared(self, name: str, runs: Path) -> None:
-        found = raters.evaluate(runs / name, masks(), "val", surfaces=False, samples=3)
+        found = raters.evaluate(runs / name, make_noisy_masks(), "val", surfaces=False, samples=3)
         can = TOYS[name].answers
         assert bool(found.as_rater) == ("as_rater" in can)
         sampled = any("ged" in row for row in found.variability)
@@ -410,24 +410,25 @@ class TestFromOutside:
         entry = MethodEntry("bold as brass", "tests.support.toy_methods:Toy", Bold, when="never")
         monkeypatch.setitem(METHODS, "bold", entry)
 
-    def test_it_is_listed(
-        self, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        run: Run = partial(run_in_process, capsys, monkeypatch)
-        assert "bold as brass" in run("methods").out
-        assert "--boldness" in run("methods", "bold").out
-        assert json.loads(run("methods", "bold", "--json").out)["name"] == "bold"
-        said = run("train", "--help-all").out
+    def test_it_is_listed(self, run_raters: Run) -> None:
+        assert "bold as brass" in run_raters("methods").out
+        assert "--boldness" in run_raters("methods", "bold").out
+        assert json.loads(run_raters("methods", "bold", "--json").out)["name"] == "bold"
+        said = run_raters("train", "--help-all").out
         assert "--boldness" in said
-        said = run("train", "nowhere", "-m", "blod", "-o", "run").err
+        said = run_raters("train", "nowhere", "-m", "blod", "-o", "run").err
         assert "bold" in said
 
     def test_it_trains(self, tmp_path: Path) -> None:
-        model = raters.fit(masks(), "bold", boldness=5, **{**options_of(""), "epochs": 1})
+        model = raters.fit(
+            make_noisy_masks(), "bold", boldness=5, **{**options_of(""), "epochs": 1}
+        )
         found = raters.load(model.save(tmp_path / "model"))
         assert isinstance(found, Model)
         assert found.config.options == {"boldness": 5}
-        np.testing.assert_array_equal(found.truth(masks()[0]), model.truth(masks()[0]))
+        np.testing.assert_array_equal(
+            found.truth(make_noisy_masks()[0]), model.truth(make_noisy_masks()[0])
+        )
 
 
 class Once(ToyEM):
@@ -470,20 +471,20 @@ class TestProtocol:
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         options = {**options_of("toy-em"), "precision": "bf16"}
-        raters.fit(masks(), "once", folder=tmp_path / "whole", **options)
+        raters.fit(make_noisy_masks(), "once", folder=tmp_path / "whole", **options)
         monkeypatch.setattr(Once, "stop", 2)
         with pytest.raises(InterruptedError):
-            raters.fit(masks(), "once", folder=tmp_path / "parts", **options)
+            raters.fit(make_noisy_masks(), "once", folder=tmp_path / "parts", **options)
         monkeypatch.setattr(Once, "stop", None)
-        raters.fit(masks(), folder=tmp_path / "parts", resume=True, progress=False)
+        raters.fit(make_noisy_masks(), folder=tmp_path / "parts", resume=True, progress=False)
         whole, parts = (tmp_path / n / "weights.safetensors" for n in ("whole", "parts"))
         assert whole.read_bytes() == parts.read_bytes()
-        found = numbers(tmp_path / "parts")
-        assert found == numbers(tmp_path / "whole")
+        found = history_numbers(tmp_path / "parts")
+        assert found == history_numbers(tmp_path / "whole")
         assert all(np.isfinite(row["loss"]) for row in found)  # though no step names its loss
 
     def test_what_training_alone_needs_follows_to_a_device(self) -> None:
-        config = plan_training(masks(), checked_options("once", PLAIN)).config
+        config = plan_training(make_noisy_masks(), checked_options("once", PLAIN)).config
         method: Any = config.build()
         state = {"mean": method.training_state()["mean"]}
         method.to("meta")
@@ -495,11 +496,11 @@ class TestProtocol:
     def test_unknown_turn(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setitem(globals(), "turns_of_once", ["mian"])
         with pytest.raises(RatersError, match=r"found 'mian' in turns\(\) of Once, .*: main"):
-            raters.fit(masks(), "once", **options_of("toy-em"))
+            raters.fit(make_noisy_masks(), "once", **options_of("toy-em"))
 
     @pytest.mark.parametrize("value", [np.ones(2), [np.float64(1)], {"a": {1}}])
     def test_no_plain_data(self, value: Any, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(Once, "mean", value)
         with pytest.raises(RatersError, match=r"found \w+ in Once.mean, which training_only"):
-            plan = plan_training(masks(), checked_options("once", PLAIN))
+            plan = plan_training(make_noisy_masks(), checked_options("once", PLAIN))
             plan.config.build().training_state()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-from dataclasses import replace
 from typing import Any, cast
 
 import numpy as np
@@ -15,13 +14,13 @@ from raters.consensus.consensus import fuse
 from raters.core.classes import MISSING
 from raters.core.errors import RatersError
 from raters.learning.methods import METHODS, MethodEntry, learning_method
-from raters.learning.methods.base import Asked, Method, NetworkMethod, Task
+from raters.learning.methods.base import Asked, Method, NetworkMethod
 from raters.learning.methods.phases import Optimiser
 from raters.learning.methods.supervised import SupervisedMethod
-from raters.learning.networks import NetworkOptions, TruthNetwork, build_backbone
 from raters.learning.rater_models import FixedRaters, GlobalRaters, PixelRaters
 from raters.metrics.confusion import count_case
 from raters.study.study import Study
+from tests.support.learning import build_method, small_task
 
 R = 3
 L = 3
@@ -31,7 +30,7 @@ every_space = pytest.mark.parametrize("space", SPACES)
 
 
 @functools.cache
-def study_of(space: str, reference: bool = True) -> Study:
+def draw_study(space: str, reference: bool = True) -> Study:
     """Make cases of which one pixel (or case) has no label, and one rater has no label at all."""
     rng = np.random.default_rng(0)
     shape = (CASES, *SPACES[space])
@@ -49,25 +48,16 @@ def study_of(space: str, reference: bool = True) -> Study:
     )
 
 
-def method_of(name: str, space: str, unlabelled: tuple[str, ...] = (), **given: Any) -> Method:
-    entry = learning_method(name)
-    dims = len(SPACES[space])
-
-    def network() -> TruthNetwork:
-        kind = NetworkOptions("patch-cnn", 2, 1, "none") if dims else NetworkOptions("mlp", 4, 1)
-        return TruthNetwork(build_backbone(kind, 2, dims), L, dims)
-
-    torch.manual_seed(1)
-    task = replace(made_task(dims, network), unlabelled=unlabelled)
-    return entry.load()(task, entry.parse(given))
+def make_plain_method(
+    name: str, space: str, unlabelled: tuple[str, ...] = (), **given: Any
+) -> Method:
+    """Make a method with the weights that it starts with."""
+    task = small_task(len(SPACES[space]), unlabelled=unlabelled)
+    method: Method = build_method(name, task, given, seed=1)
+    return method
 
 
-def made_task(dims: int = 2, network: Any = None) -> Task:
-    kind = "segmentation" if dims else "classification"
-    return Task(kind, tuple("abc"), L, dims, network, channels=2)  # type: ignore[arg-type]
-
-
-def images(space: str) -> torch.Tensor:
+def draw_images(space: str) -> torch.Tensor:
     return torch.randn(2, 2, *SPACES[space], generator=torch.Generator().manual_seed(2))
 
 
@@ -80,7 +70,7 @@ def answers_of(case: Any) -> list[tuple[int, int, tuple[int, ...]]]:
     return [(int(p[0]), int(case.labels[tuple(p)]), tuple(map(int, p[1:]))) for p in seen]
 
 
-def counted(study: Study, targets: list[NDArray[Any]], even: float) -> NDArray[np.float64]:
+def count_matrices(study: Study, targets: list[NDArray[Any]], even: float) -> NDArray[np.float64]:
     """Count matrices against targets, one label at a time; rows never seen are even."""
     counts = np.zeros((R, L, L))
     for case, target in zip(study.iter_cases(), targets, strict=True):
@@ -114,8 +104,8 @@ def test_fused_labels_are_the_target_and_raters_are_counted_against_it(
     name: str, fusion: str, given: dict[str, Any], spaces: tuple[str, ...]
 ) -> None:
     for space in spaces:
-        study = study_of(space)
-        method = cast(SupervisedMethod, method_of(name, space, **given))
+        study = draw_study(space)
+        method = cast(SupervisedMethod, make_plain_method(name, space, **given))
         method.prepare(study)
         targets = [method.target(case) for case in study.iter_cases()]
         consensus = fuse(study, fusion, pool=given.get("pool", False))
@@ -132,31 +122,31 @@ def test_fused_labels_are_the_target_and_raters_are_counted_against_it(
             expected = np.where(known, truth, 0) if soft else labels
             np.testing.assert_allclose(target, expected, rtol=1e-6 if soft else 0)
             assert target.dtype == (np.float32 if soft else np.int16)
-        even = method.confusion(images(space)).numpy()
+        even = method.confusion(draw_images(space)).numpy()
         np.testing.assert_allclose(even, 1 / L)  # nothing is counted yet
         method.finish(study)
-        expected = counted(study, targets, 1 / L)
-        found = method.confusion(images(space))
+        expected = count_matrices(study, targets, 1 / L)
+        found = method.confusion(draw_images(space))
         assert found.shape == (1, R, L, L, *(1 for _ in SPACES[space]))
         np.testing.assert_allclose(found.flatten(1).reshape(R, L, L).numpy(), expected, rtol=1e-5)
-        said = method.as_rater(images(space), 2).detach().numpy()
+        said = method.as_rater(draw_images(space), 2).detach().numpy()
         np.testing.assert_allclose(
-            said, through(method.truth(images(space)), expected[2]), rtol=1e-4
+            said, through(method.truth(draw_images(space)), expected[2]), rtol=1e-4
         )
 
 
 @every_space
 def test_counts_of_a_case_can_be_added_to_those_of_soft_targets(space: str) -> None:
-    case = next(iter(study_of(space).iter_cases()))
+    case = next(iter(draw_study(space).iter_cases()))
     assert count_case(case, np.asarray(case.reference), L).dtype == np.float64
 
 
 def test_the_reference_is_the_target_of_truth() -> None:
-    method = method_of("truth", "mask")
-    study = study_of("mask")
+    method = make_plain_method("truth", "mask")
+    study = draw_study("mask")
     for case in study.iter_cases():
         np.testing.assert_array_equal(method.target(case), case.reference)
-    without = study_of("mask", reference=False)
+    without = draw_study("mask", reference=False)
     with pytest.raises(RatersError, match="no reference of case '0', expected one: truth trains"):
         method.target(next(iter(without.iter_cases())))
 
@@ -166,12 +156,12 @@ def test_the_reference_is_the_target_of_truth() -> None:
 
 @every_space
 def test_separate_networks_are_averaged_over_raters_with_labels(space: str) -> None:
-    method = method_of("separate", space, unlabelled=("b",))
-    own = [method.as_rater(images(space), rater) for rater in range(R)]
+    method = make_plain_method("separate", space, unlabelled=("b",))
+    own = [method.as_rater(draw_images(space), rater) for rater in range(R)]
     networks = cast(Any, method).networks
     for found, network in zip(own, networks, strict=True):
-        torch.testing.assert_close(found, network(images(space))[1].softmax(1))
-    torch.testing.assert_close(method.truth(images(space)), (own[0] + own[2]) / 2)
+        torch.testing.assert_close(found, network(draw_images(space))[1].softmax(1))
+    torch.testing.assert_close(method.truth(draw_images(space)), (own[0] + own[2]) / 2)
 
 
 # The oracle
@@ -180,17 +170,19 @@ def test_separate_networks_are_averaged_over_raters_with_labels(space: str) -> N
 @every_space
 @pytest.mark.parametrize("by", ["case", "rater"])
 def test_new_images_have_the_raters_known_mean_matrices(by: str, space: str) -> None:
-    study = study_of(space)
-    method = method_of("oracle-cm", space, by=by)
+    study = draw_study(space)
+    method = make_plain_method("oracle-cm", space, by=by)
     method.prepare(study)
     references = [np.asarray(case.reference) for case in study.iter_cases()]
-    expected = counted(study, references, 1 / L)
-    found = method.confusion(images(space)).numpy()
+    expected = count_matrices(study, references, 1 / L)
+    found = method.confusion(draw_images(space)).numpy()
     assert found.shape == (1, R, L, L, *(1 for _ in SPACES[space]))
     np.testing.assert_allclose(found.reshape(R, L, L), expected, atol=1e-6)
-    said = method.as_rater(images(space), 0).detach().numpy()
-    np.testing.assert_allclose(said, through(method.truth(images(space)), expected[0]), rtol=1e-4)
-    without = study_of(space, reference=False)
+    said = method.as_rater(draw_images(space), 0).detach().numpy()
+    np.testing.assert_allclose(
+        said, through(method.truth(draw_images(space)), expected[0]), rtol=1e-4
+    )
+    without = draw_study(space, reference=False)
     with pytest.raises(RatersError, match="no reference of case '0', expected one: oracle-cm"):
         method.prepare(without)
 
@@ -201,9 +193,9 @@ def test_new_images_have_the_raters_known_mean_matrices(by: str, space: str) -> 
 @pytest.mark.parametrize("name", METHODS)
 def test_weights_hold_what_predictions_need_and_no_more(name: str) -> None:
     """What follows from options or belongs to training cases is no part of a saved model."""
-    method = method_of(name, "mask")
+    method = make_plain_method(name, "mask")
     if name == "oracle-cm":
-        method.prepare(study_of("mask"))
+        method.prepare(draw_study("mask"))
     buffers = set(method.state_dict()) - {name for name, _ in method.named_parameters()}
     expected = {
         "separate": {"labelled"},
@@ -225,16 +217,16 @@ def test_weights_hold_what_predictions_need_and_no_more(name: str) -> None:
 
 def test_truth_sums_to_one() -> None:
     for name in METHODS:
-        method = method_of(name, "mask")
-        truth = method.truth(images("mask"))
+        method = make_plain_method(name, "mask")
+        truth = method.truth(draw_images("mask"))
         torch.testing.assert_close(truth.sum(1), torch.ones(2, *SPACES["mask"]))
         if isinstance(method, NetworkMethod) and method.truth_networks():
-            logits = method.network(images("mask"))[1]
+            logits = method.network(draw_images("mask"))[1]
             torch.testing.assert_close(truth, logits.softmax(1))
 
 
 def test_what_kind_each_method_is() -> None:
-    made = {name: method_of(name, "mask") for name in METHODS}
+    made = {name: make_plain_method(name, "mask") for name in METHODS}
     assert {name for name, m in made.items() if m.varies} == {"pixel-cm", "low-rank-cm", "coarse"}
     trained_on_labels = {"separate", "global-cm", "single-cm", "pixel-cm", "low-rank-cm"}
     trained_on_labels |= {"gem", "mbem"}
@@ -248,7 +240,7 @@ def test_what_kind_each_method_is() -> None:
     shared = {"global-cm", "single-cm", "pionono", "crowd-layer", "max-mig"}
     assert {name for name, m in made.items() if m.matrix_parameters()} == shared
     assert {name: m.warm_up for name, m in made.items() if m.warm_up} == {}
-    assert method_of("global-cm", "mask", warm_up=3).warm_up == 3
+    assert make_plain_method("global-cm", "mask", warm_up=3).warm_up == 3
 
 
 def test_one_sample_must_be_answered() -> None:
@@ -257,7 +249,7 @@ def test_one_sample_must_be_answered() -> None:
 
 
 def test_a_method_must_say_how_it_learns() -> None:
-    method = Method(made_task(), learning_method("truth").parse({}))
+    method = Method(small_task(2), learning_method("truth").parse({}))
     alone = (method.step, method.held_out, method.truth, method.target, method.confusion)
     for ask in (*alone, method.draw_latent, method.fused, method.fused_unseen):
         with pytest.raises(NotImplementedError):
@@ -329,12 +321,14 @@ def test_a_paper_s_form_is_complete() -> None:
 
 
 def test_methods_make_one_matrix_per_rater_or_one_for_all() -> None:
-    single, several = (cast(Any, method_of(n, "mask")).raters for n in ("single-cm", "global-cm"))
+    single, several = (
+        cast(Any, make_plain_method(n, "mask")).raters for n in ("single-cm", "global-cm")
+    )
     assert isinstance(single, GlobalRaters) and len(single.logits) == 1
     assert isinstance(several, GlobalRaters) and len(several.logits) == R
-    free = cast(Any, method_of("pixel-cm", "mask", prior=0.0)).raters
+    free = cast(Any, make_plain_method("pixel-cm", "mask", prior=0.0)).raters
     assert isinstance(free, PixelRaters) and free.own is None and free.compares is None
-    near = cast(Any, method_of("pixel-cm", "mask", prior_to="identity")).raters
+    near = cast(Any, make_plain_method("pixel-cm", "mask", prior_to="identity")).raters
     assert near.own is None and near.compares == "start"
 
 
@@ -350,12 +344,12 @@ def test_known_matrices_of_another_shape_are_refused() -> None:
 
 
 def test_an_optimiser_takes_its_schedule_along() -> None:
-    def made() -> Optimiser:
+    def make_optimiser() -> Optimiser:
         optimiser = torch.optim.SGD([torch.nn.Parameter(torch.ones(1))], lr=1.0)
         return Optimiser(optimiser, torch.optim.lr_scheduler.ExponentialLR(optimiser, 0.5))
 
-    first = made()
-    second = made()
+    first = make_optimiser()
+    second = make_optimiser()
     for _ in range(2):
         first.optimiser.step()
         first.step_schedule()
@@ -396,8 +390,10 @@ def test_studies_that_a_method_does_not_take_are_refused(
 def test_a_warm_up_on_a_consensus_learns_from_it_and_matrices_start_at_its_own(
     name: str, positivity: str, space: str
 ) -> None:
-    study = study_of(space)
-    method = method_of(name, space, warm_up_on="consensus", warm_up=1, positivity=positivity)
+    study = draw_study(space)
+    method = make_plain_method(
+        name, space, warm_up_on="consensus", warm_up=1, positivity=positivity
+    )
     method.prepare(study)
     consensus = fuse(study, "dawid-skene", pool=space == "mask")
     consensus.prepare()
@@ -406,7 +402,7 @@ def test_a_warm_up_on_a_consensus_learns_from_it_and_matrices_start_at_its_own(
     known = np.clip(known, 0.01, None)
     known /= known.sum(2, keepdims=True)
     method.eval()
-    found = method.confusion(images(space)).detach().numpy()
+    found = method.confusion(draw_images(space)).detach().numpy()
     expected = known.reshape(1, -1, L, L, *(1 for _ in SPACES[space]))
     np.testing.assert_allclose(found, np.broadcast_to(expected, found.shape), rtol=1e-4)
 

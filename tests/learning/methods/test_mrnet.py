@@ -16,13 +16,15 @@ from raters.learning.methods.base import Task
 from raters.learning.methods.mrnet import FASTER, MRNet, disagreement, draw_weights
 from raters.learning.methods.options import MethodOptions
 from raters.learning.networks import NetworkOptions, TruthNetwork, build_backbone
+from tests.support.learning import add_noise
+from tests.support.scores import foreground_dice
 
 R = 3
 L = 3
 SPACES = {2: (5, 4), 3: (4, 3, 4)}
 
 
-def made(dims: int = 2, seed: int = 0, unlabelled: tuple[str, ...] = ()) -> MRNet:
+def make_mrnet(dims: int = 2, seed: int = 0, unlabelled: tuple[str, ...] = ()) -> MRNet:
     """Make a method with random weights, on images of one channel."""
 
     def network() -> TruthNetwork:
@@ -32,18 +34,16 @@ def made(dims: int = 2, seed: int = 0, unlabelled: tuple[str, ...] = ()) -> MRNe
     torch.manual_seed(seed)
     task = Task("segmentation", tuple("abc"), L, dims, network, unlabelled=unlabelled)
     method = MRNet(task, MethodOptions())
-    with torch.no_grad():  # heads that start at zero would hide what they are given
-        for parameter in method.parameters():
-            parameter += 0.3 * torch.randn_like(parameter)
+    add_noise(method, 0.3)  # heads that start at zero would hide what they are given
     return method
 
 
 def test_all_raters_begin_at_what_the_network_predicts() -> None:
-    network = made().task.network
+    network = make_mrnet().task.network
     method = MRNet(Task("segmentation", tuple("abc"), L, 2, network), MethodOptions())
     with torch.no_grad():
         method.embed.weight.zero_()
-    image = made_batch()["image"]
+    image = draw_batch()["image"]
     expected = method.network(image)[1].softmax(1)
     said = [method.truth(image), *(method.as_rater(image, r) for r in range(R))]
     said.append(method.weighted(image, torch.tensor([1.0, 0, 0])))
@@ -51,7 +51,7 @@ def test_all_raters_begin_at_what_the_network_predicts() -> None:
         torch.testing.assert_close(found, expected)
 
 
-def made_batch(dims: int = 2, cases: int = 3) -> dict[str, torch.Tensor]:
+def draw_batch(dims: int = 2, cases: int = 3) -> dict[str, torch.Tensor]:
     """Make labels with gaps; rater b has nothing of case 1."""
     rng = np.random.default_rng(dims)
     labels = rng.integers(0, L, (cases, R, *SPACES[dims]))
@@ -66,8 +66,8 @@ def made_batch(dims: int = 2, cases: int = 3) -> dict[str, torch.Tensor]:
 
 @pytest.mark.parametrize("dims", [2, 3])
 def test_the_loss_is_the_formula_label_by_label(dims: int) -> None:
-    method = made(dims)
-    batch = made_batch(dims)
+    method = make_mrnet(dims)
+    batch = draw_batch(dims)
     method.seed = 5
     method.start_epoch(2)
     method.class_weights.copy_(torch.tensor([1.0, 2.0, 0.5]))
@@ -100,8 +100,8 @@ def test_the_loss_is_the_formula_label_by_label(dims: int) -> None:
 
 
 def test_no_part_is_bent_to_be_a_message_to_the_next() -> None:
-    method = made(2)
-    batch = made_batch(2)
+    method = make_mrnet(2)
+    batch = draw_batch(2)
     features = method.network(batch["image"])[0]
     said = method._said(features, torch.tensor([[0.7, 0.2, 0.1]]).repeat(3, 1))
 
@@ -120,8 +120,8 @@ def test_no_part_is_bent_to_be_a_message_to_the_next() -> None:
 
 @pytest.mark.parametrize("dims", [2, 3])
 def test_the_parts_are_their_formulas(dims: int) -> None:
-    method = made(dims)
-    batch = made_batch(dims)
+    method = make_mrnet(dims)
+    batch = draw_batch(dims)
     weights = torch.tensor([[0.7, 0.2, 0.1]]).repeat(3, 1)
     features = method.network(batch["image"])[0]
     said = method._said(features, weights)
@@ -148,8 +148,8 @@ def test_the_parts_are_their_formulas(dims: int) -> None:
 
 def test_a_perfect_prediction_costs_nothing() -> None:
     """A second softmax anywhere would leave a loss that no prediction can lower."""
-    method = made()
-    batch = made_batch()
+    method = make_mrnet()
+    batch = draw_batch()
     batch["labels"] = torch.full_like(batch["labels"], 1)
     with torch.no_grad():
         for parameter in method.parameters():
@@ -161,8 +161,8 @@ def test_a_perfect_prediction_costs_nothing() -> None:
 
 def test_parts_of_a_batch_add_up_to_it() -> None:
     """As processes that share a batch need it."""
-    method = made()
-    batch = made_batch()
+    method = make_mrnet()
+    batch = draw_batch()
     whole = method.step(batch)
     parts = [method.step({k: v[rows] for k, v in batch.items()}) for rows in ([0], [1, 2])]
     added = sum(float(part.loss.detach() * part.observed) for part in parts)
@@ -186,8 +186,8 @@ def test_weightings_are_drawn_by_seed_epoch_and_case_among_those_who_labelled() 
 
 
 def test_the_likelihood_of_held_out_labels_is_that_of_each_rater() -> None:
-    method = made()
-    batch = made_batch()
+    method = make_mrnet()
+    batch = draw_batch()
     method.class_weights.fill_(7.0)  # the choice of an epoch does not depend on them
     found = method.held_out(batch)
     own = [method.as_rater(batch["image"], r).detach().numpy() for r in range(R)]
@@ -202,8 +202,8 @@ def test_the_likelihood_of_held_out_labels_is_that_of_each_rater() -> None:
 def test_one_look_gives_all_that_is_asked() -> None:
     from raters.learning.methods.base import Asked
 
-    method = made()
-    image = made_batch()["image"]
+    method = make_mrnet()
+    image = draw_batch()["image"]
     weights = (0.2, 0.0, 0.8)
     found = method.maps(image, Asked(("b", 2), weights=weights))
     assert list(found) == ["truth", "as:b", "as:c"]
@@ -213,7 +213,7 @@ def test_one_look_gives_all_that_is_asked() -> None:
     assert not torch.allclose(found["truth"], method.truth(image))
 
 
-def drawn(cases: int, seed: int, absent: bool = False) -> raters.Study:
+def draw_discs(cases: int, seed: int, absent: bool = False) -> raters.Study:
     """Draw discs; one rater draws them too small, one as they are, one too large."""
     rng = np.random.default_rng(seed)
     side = 32
@@ -234,22 +234,17 @@ def drawn(cases: int, seed: int, absent: bool = False) -> raters.Study:
 
 
 @cache
-def trained() -> raters.Model:
+def train_with_gaps() -> raters.Model:
     """Train where each case lacks the mask of one rater: no weighting of all three is ever seen."""
     options: dict[str, Any] = {"val_fraction": 0, "augment": "none", "batch_size": 4}
-    study = drawn(18, seed=0, absent=True)
+    study = draw_discs(18, seed=0, absent=True)
     return raters.fit(study, "mrnet", epochs=18, width=8, depth=2, lr=0.01, **options)
-
-
-def overlap(found: Any, mask: Any) -> float:
-    both = ((found == 1) & (mask == 1)).sum()
-    return float(2 * both / ((found == 1).sum() + (mask == 1).sum()))
 
 
 @pytest.mark.slow
 def test_predictions_follow_the_weighting() -> None:
-    model = trained()
-    test = list(drawn(8, seed=1).iter_cases())
+    model = train_with_gaps()
+    test = list(draw_discs(8, seed=1).iter_cases())
     for answer in ("weights", "as_rater"):
         fits = np.zeros((3, 3))
         for case in test:
@@ -258,39 +253,41 @@ def test_predictions_follow_the_weighting() -> None:
                     found = model.predict(case, weights={name: 1.0})
                 else:
                     found = model.as_rater(case, name).argmax(0)
-                fits[r] += [overlap(found, mask) / len(test) for mask in case.labels]
+                fits[r] += [foreground_dice(found, mask) / len(test) for mask in case.labels]
         for r in range(3):
             others = np.delete(fits[r], r)
             assert fits[r, r] > others.max() + 0.1, (answer, fits.round(3))
 
 
 def test_predictions_go_from_one_rater_to_another() -> None:
-    model = trained()
-    test = list(drawn(8, seed=1).iter_cases())
+    model = train_with_gaps()
+    test = list(draw_discs(8, seed=1).iter_cases())
     area = [
         np.mean([model.predict_proba(c, weights={"small": 1 - w, "large": w})[1] for c in test])
         for w in (0, 0.25, 0.5, 0.75, 1)
     ]
     assert (np.diff(area) > 0.1 * (area[-1] - area[0])).all(), area
     # Of equal weights the middle one of three nested masks is the likeliest.
-    fits = np.mean([[overlap(model.predict(c), mask) for mask in c.labels] for c in test], axis=0)
+    fits = np.mean(
+        [[foreground_dice(model.predict(c), mask) for mask in c.labels] for c in test], axis=0
+    )
     assert fits.argmax() == 1
 
 
 def test_a_rater_without_labels_weighs_nothing_in_the_truth() -> None:
-    method = made(unlabelled=("c",))
-    image = made_batch()["image"]
+    method = make_mrnet(unlabelled=("c",))
+    image = draw_batch()["image"]
     torch.testing.assert_close(
         method.truth(image), method.weighted(image, torch.tensor([0.5, 0.5, 0.0]))
     )
 
 
 def test_one_rater_and_class_labels_are_refused() -> None:
-    alone = drawn(4, seed=0).select(raters=["small"])
+    alone = draw_discs(4, seed=0).select(raters=["small"])
     with pytest.raises(RatersError, match="found 1 rater with labels, expected at least 2: mrnet"):
         raters.fit(alone, "mrnet", epochs=1)
     table = raters.Study.from_arrays(np.zeros((4, 3)), np.array([[0, 1], [1, 1], [0, 0], [1, 0]]))
     with pytest.raises(RatersError, match="found class labels, expected masks: mrnet"):
         raters.fit(table, "mrnet", epochs=1)
     with pytest.raises(RatersError, match="prior"):
-        raters.fit(drawn(4, seed=0), "mrnet", epochs=1, prior=0.1)
+        raters.fit(draw_discs(4, seed=0), "mrnet", epochs=1, prior=0.1)

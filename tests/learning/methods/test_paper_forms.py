@@ -14,12 +14,12 @@ from torch import Tensor, nn
 import raters
 from raters.core.classes import MISSING
 from raters.core.errors import RatersError
-from raters.learning.methods.base import Batch, Method, Task
+from raters.learning.methods.base import Batch, Method
 from raters.learning.methods.registry import learning_method
-from raters.learning.networks import NetworkOptions, TruthNetwork, build_backbone
 from raters.learning.rater_models import GlobalRaters, PixelRaters, ProductRaters, product_of
 from raters.learning.rater_models.start import log_positive, start_values
 from raters.study.study import Study
+from tests.support.learning import build_method, small_task
 
 R = 3
 L = 3
@@ -27,25 +27,11 @@ TINY: dict[str, Any] = {"epochs": 3, "width": 2, "depth": 2, "progress": False, 
 PAPERS = pytest.mark.parametrize("name", ["global-cm", "single-cm", "pixel-cm", "low-rank-cm"])
 
 
-def made(name: str, spatial_dims: int = 2, **options: Any) -> Method:
+def make_paper_method(name: str, spatial_dims: int = 2, **options: Any) -> Method:
     """Make a method in its paper's form, past its warm-up, with weights that say something."""
-    entry = learning_method(name)
-
-    def network() -> TruthNetwork:
-        kind = (
-            NetworkOptions("patch-cnn", 2, 1, "none")
-            if spatial_dims
-            else NetworkOptions("mlp", 4, 1)
-        )
-        return TruthNetwork(build_backbone(kind, 1, spatial_dims), L, spatial_dims)
-
-    torch.manual_seed(0)
-    kind = "segmentation" if spatial_dims else "classification"
-    task = Task(kind, tuple("abc"), L, spatial_dims, network)  # type: ignore[arg-type]
-    method = entry.load()(task, entry.parse({"form": "paper", **options})).double()
-    with torch.no_grad():
-        for parameter in method.parameters():
-            parameter += 0.5 * torch.randn_like(parameter)
+    task = small_task(spatial_dims, channels=1)
+    options = {"form": "paper", **options}
+    method: Method = build_method(name, task, options, seed=0, dtype=torch.float64, noise=0.5)
     method.start_epoch(100)
     return method
 
@@ -67,7 +53,7 @@ def softplus(x: float) -> float:
     return math.log1p(math.exp(-abs(x))) + max(x, 0.0)
 
 
-def observed(labels: Tensor) -> int:
+def count_observed(labels: Tensor) -> int:
     return int((labels != MISSING).sum())
 
 
@@ -76,7 +62,7 @@ def observed(labels: Tensor) -> int:
 
 def test_pixel_cm_is_equation_4() -> None:
     """CE of A p plus lambda tr(A) of every label, with the annotator network's own output."""
-    method = made("pixel-cm", trace=0.1)
+    method = make_paper_method("pixel-cm", trace=0.1)
     data = batch(4, 5)
     truth = method.truth(data["image"]).detach().numpy()
     assert isinstance(method.raters, PixelRaters) and method.raters.network is not None
@@ -96,7 +82,7 @@ def test_pixel_cm_is_equation_4() -> None:
         said = sum(matrix[seen, j] * truth[n, j, w, h] for j in range(L))
         total += -math.log(said) + 0.1 * sum(matrix[i, i] for i in range(L))
     loss = method.step(data).loss
-    assert loss.item() == pytest.approx(total / observed(data["labels"]), rel=1e-9)
+    assert loss.item() == pytest.approx(total / count_observed(data["labels"]), rel=1e-9)
     loss.backward()
     networks = method.network.backbone, method.raters.network  # type: ignore[union-attr]
     for network in networks:
@@ -104,7 +90,7 @@ def test_pixel_cm_is_equation_4() -> None:
 
 
 def test_the_annotator_network_is_one_of_its_own() -> None:
-    method = made("pixel-cm")
+    method = make_paper_method("pixel-cm")
     assert isinstance(method.raters, PixelRaters) and method.raters.network is not None
     own = {id(p) for p in method.raters.network.parameters()}
     truth = list(method.network.backbone.parameters())  # type: ignore[union-attr]
@@ -118,7 +104,7 @@ def test_the_annotator_network_is_one_of_its_own() -> None:
 
 
 def test_the_warm_up_maximises_the_trace_and_leaves_the_truth_alone() -> None:
-    method = made("pixel-cm")
+    method = make_paper_method("pixel-cm")
     data = batch(6, 6, cases=4)
     method.start_epoch(0)
     with torch.no_grad():
@@ -146,7 +132,7 @@ def test_the_warm_up_maximises_the_trace_and_leaves_the_truth_alone() -> None:
 
 def test_other_warm_ups_start_where_they_did() -> None:
     """An own network may also start near the identity, and be held there."""
-    method = made("pixel-cm", warm_up_on="vote", positivity="softmax").float()
+    method = make_paper_method("pixel-cm", warm_up_on="vote", positivity="softmax").float()
     fresh = PixelRaters(R, L, 4, 2, network=nn.Identity())
     exact = torch.full((L, L), 0.05).fill_diagonal_(0.9)
     found = fresh(torch.randn(1, 4, 2, 2), torch.zeros(1)).matrix()
@@ -183,12 +169,12 @@ def listing(data: Batch, logits: np.ndarray, rho: np.ndarray, scale: float) -> f
 @pytest.mark.parametrize("scale", [0.0, 0.01, 0.5])
 def test_global_cm_is_the_listing(scale: float) -> None:
     """The loss here is theirs divided by the labels of an image, and so is its gradient."""
-    method = made("global-cm", spatial_dims=0, trace=scale)
+    method = make_paper_method("global-cm", spatial_dims=0, trace=scale)
     data = batch(cases=7)
     assert isinstance(method.raters, GlobalRaters)
     logits = method.network(data["image"])[1].detach().numpy()  # type: ignore[operator]
     rho = method.raters.logits.detach().numpy().copy()
-    labels_of_an_image = observed(data["labels"]) / 7
+    labels_of_an_image = count_observed(data["labels"]) / 7
     step = method.step(data)
     expected = listing(data, logits, rho, scale)
     assert step.loss.item() * labels_of_an_image == pytest.approx(expected, rel=1e-9)
@@ -206,7 +192,7 @@ def test_global_cm_is_the_listing(scale: float) -> None:
 
 def test_global_cm_counts_answers_of_a_table_as_masks() -> None:
     """Who answered is given by name there; a rater without an answer counts in the trace."""
-    method = made("global-cm", spatial_dims=0, trace=0.5)
+    method = make_paper_method("global-cm", spatial_dims=0, trace=0.5)
     data = batch(cases=5)
     order = torch.tensor([[2, 0, 1]]).expand(5, -1)
     by_name = {**data, "labels": data["labels"].gather(1, order), "raters": order}
@@ -248,7 +234,7 @@ def test_softplus_far_out_has_numbers_and_gradients() -> None:
 
 @pytest.mark.parametrize("spatial_dims", [0, 2])
 def test_single_cm_explains_the_vote_with_the_trace(spatial_dims: int) -> None:
-    method = made("single-cm", spatial_dims=spatial_dims, trace=0.3)
+    method = make_paper_method("single-cm", spatial_dims=spatial_dims, trace=0.3)
     data = batch(*(4, 5)[:spatial_dims], cases=6)
     truth = method.truth(data["image"]).detach().numpy().reshape(6, L, -1)
     assert isinstance(method.raters, GlobalRaters)
@@ -300,7 +286,7 @@ def test_low_rank_is_the_product_of_two_factors(rank: int) -> None:
 
 
 def test_low_rank_in_the_paper_s_form_is_equation_4() -> None:
-    method = made("low-rank-cm", rank=2, trace=0.1)
+    method = make_paper_method("low-rank-cm", rank=2, trace=0.1)
     data = batch(4, 5)
     assert isinstance(method.raters, ProductRaters)
     truth = method.truth(data["image"]).detach().numpy()
@@ -312,7 +298,7 @@ def test_low_rank_in_the_paper_s_form_is_equation_4() -> None:
         if seen != MISSING:
             total -= math.log(truth[n, :, w, h] @ matrices[n, r, :, seen, w, h])
             total += 0.1 * np.trace(matrices[n, r, :, :, w, h])
-    assert method.step(data).loss.item() == pytest.approx(total / observed(data["labels"]))
+    assert method.step(data).loss.item() == pytest.approx(total / count_observed(data["labels"]))
 
 
 # The preset
@@ -330,7 +316,7 @@ def test_the_form_is_a_preset_that_options_override(name: str) -> None:
     assert plain["form"] == "own" and plain["likelihood"] == "joint" and plain["trace"] == 0
 
 
-def study(spatial_dims: int = 2) -> Study:
+def draw_noisy_study(spatial_dims: int = 2) -> Study:
     rng = np.random.default_rng(0)
     space = (8,) * spatial_dims
     images = rng.normal(size=(24, 1, *space)).astype(np.float32)
@@ -344,7 +330,7 @@ def study(spatial_dims: int = 2) -> Study:
 @pytest.mark.filterwarnings("ignore:the raters' mean matrix")
 @PAPERS
 def test_papers_forms_train_and_are_loaded_again(name: str, tmp_path: Path) -> None:
-    data = study()
+    data = draw_noisy_study()
     model = raters.fit(data, name, form="paper", folder=tmp_path / "run", **TINY)
     loaded = raters.load(tmp_path / "run")
     matrices = loaded.confusion(data[0])
@@ -366,7 +352,7 @@ def test_papers_forms_train_and_are_loaded_again(name: str, tmp_path: Path) -> N
 
 
 def test_matrices_learn_at_the_network_s_rate_in_the_paper_s_form() -> None:
-    data = study(spatial_dims=0)
+    data = draw_noisy_study(spatial_dims=0)
     rates = {
         form: raters.fit(data, "global-cm", form=form, epochs=1, depth=0, progress=False)
         for form in ("own", "paper")
@@ -378,7 +364,7 @@ def test_matrices_learn_at_the_network_s_rate_in_the_paper_s_form() -> None:
 
 def test_a_mixture_of_low_rank_has_no_softplus() -> None:
     with pytest.raises(RatersError, match="positivity='softplus' with factors='mixture'"):
-        made("low-rank-cm", factors="mixture")
+        make_paper_method("low-rank-cm", factors="mixture")
 
 
 @pytest.mark.parametrize("warm_up", [0, 2])
@@ -397,6 +383,6 @@ def test_perfect_raters_of_a_small_study_keep_truth_and_error_apart(warm_up: int
 
 def test_a_product_of_rank_1_is_refused() -> None:
     """Its rows are all equal: the truth network would get no gradient."""
-    assert made("low-rank-cm").options.rank == 2  # type: ignore[attr-defined]
+    assert make_paper_method("low-rank-cm").options.rank == 2  # type: ignore[attr-defined]
     with pytest.raises(RatersError, match="found rank=1 with factors='product', expected 2"):
-        made("low-rank-cm", rank=1)
+        make_paper_method("low-rank-cm", rank=1)

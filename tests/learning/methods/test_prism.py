@@ -43,6 +43,7 @@ from raters.learning.networks.prism import Attention
 from raters.learning.rater_models import confidence as c
 from raters.learning.rater_models.confusion import SharedConfusion
 from raters.learning.rater_models.likelihood import posterior
+from tests.support.learning import add_noise
 
 B = 2
 R = 3
@@ -52,7 +53,7 @@ COST = [1.0, 2.0, 0.5]
 BY = pytest.mark.parametrize("by", ["bayes", "weights"])
 
 
-def drawn(seed: int = 0) -> tuple[Diverged, Tensor, Tensor]:
+def draw_divergence(seed: int = 0) -> tuple[Diverged, Tensor, Tensor]:
     """Draw matrices, a truth and labels with gaps; rater 1 has nothing of case 1."""
     rng = np.random.default_rng(seed)
     truth = torch.from_numpy(rng.dirichlet(np.ones(L), (B, *SPACE))).movedim(-1, 1)
@@ -64,7 +65,7 @@ def drawn(seed: int = 0) -> tuple[Diverged, Tensor, Tensor]:
 
 
 def diverged_by(by: Any) -> tuple[Diverged, Tensor, Tensor]:
-    found, truth, labels = drawn()
+    found, truth, labels = draw_divergence()
     return (found if by == "bayes" else Diverged(found.said, None)), truth, labels
 
 
@@ -99,7 +100,7 @@ def test_bayes_is_the_posterior_of_the_true_matrices() -> None:
 
 
 def test_bayes_by_loops_where_matrices_vary_and_labels_miss() -> None:
-    found, truth, labels = drawn()
+    found, truth, labels = draw_divergence()
     assert found.log_matrix is not None
     matrices = found.log_matrix.detach().exp().numpy()
     given = labels.numpy()
@@ -132,7 +133,7 @@ def test_raters_who_never_err_decide() -> None:
 
 
 def test_weights_are_a_mean_of_masks_by_normalised_confidences() -> None:
-    found, _, labels = drawn()
+    found, _, labels = draw_divergence()
     trusted = found.said.detach().numpy()
     given = labels.numpy()
     fused = c.weights(found.said, labels).detach().numpy()
@@ -161,7 +162,7 @@ def test_weights_of_heads_that_know_their_raters_are_no_tie() -> None:
 
 
 def test_equal_confidences_are_a_vote() -> None:
-    _, _, labels = drawn()
+    _, _, labels = draw_divergence()
     even = torch.full((B, R, L, *SPACE), 0.3)
     counts = torch.stack([(labels == k).sum(1) for k in range(L)], 1).float()
     known = counts.sum(1, keepdim=True)
@@ -217,7 +218,7 @@ def test_y_self_fuses_what_raters_would_say(by: Any) -> None:
 
 
 def test_said_is_the_truth_through_the_matrices() -> None:
-    found, truth, _ = drawn()
+    found, truth, _ = draw_divergence()
     assert found.log_matrix is not None
     expected = np.einsum("bkyx,bmktyx->bmtyx", truth, found.log_matrix.detach().exp())
     np.testing.assert_allclose(found.said.detach(), expected, rtol=1e-6)
@@ -329,7 +330,7 @@ def test_ssim_and_its_gradient_are_those_of_monai() -> None:
 
 @pytest.mark.parametrize("warming", [False, True])
 def test_loss_of_a_recurrence(warming: bool) -> None:
-    found, truth, labels = drawn()
+    found, truth, labels = draw_divergence()
     target = found.fused(labels).detach()
     own = found.self_fused(torch.ones(R, dtype=torch.bool))
     given = truth.float(), target.float(), own.float(), labels, torch.tensor(COST)
@@ -454,7 +455,7 @@ def test_only_those_who_labelled_are_shuffled() -> None:
 # Steps
 
 
-def made(
+def make_prism(
     raters: int = R, classes: int = L, seed: int = 0, network: str = "unet", **options: Any
 ) -> Prism:
     """Make a method whose last layers are random too, by `bayes` unless asked otherwise."""
@@ -468,13 +469,11 @@ def made(
     names = tuple(f"r{k}" for k in range(raters))
     task = Task("segmentation", names, classes, 2, make)
     method = Prism(task, learning_method("prism").parse(options))  # type: ignore[arg-type]
-    with torch.no_grad():
-        for parameter in method.parameters():
-            parameter += 0.2 * torch.randn_like(parameter)
+    add_noise(method, 0.2)
     return method
 
 
-def batch_of(
+def draw_batch(
     raters: int = R, classes: int = L, space: tuple[int, int] = SPACE
 ) -> dict[str, Tensor]:
     """Draw a batch with gaps; rater 1 has nothing of case 1."""
@@ -490,7 +489,7 @@ KINDS = pytest.mark.parametrize(
 )
 
 
-def drawn_for(method: Prism, batch: dict[str, Tensor]) -> tuple[Tensor, Tensor]:
+def draw_epoch_start(method: Prism, batch: dict[str, Tensor]) -> tuple[Tensor, Tensor]:
     """Draw what epoch 2 of seed 5 starts with: confidences, and whose each rater gets."""
     method.seed = 5
     method.start_epoch(2)
@@ -500,13 +499,13 @@ def drawn_for(method: Prism, batch: dict[str, Tensor]) -> tuple[Tensor, Tensor]:
     return torch.stack(trusted), torch.stack(order, 1)
 
 
-def conp_says(method: Prism, image: Tensor, trusted: Tensor) -> Tensor:
+def consensus_prior(method: Prism, image: Tensor, trusted: Tensor) -> Tensor:
     levels = method.encoder(method.encoder.padded(image))
     told = method.encoder.padded(trusted.clamp(min=0.01).log().flatten(1, 2))
     return method.encoder.cropped(method.conp(levels, told), SPACE).softmax(1)
 
 
-def fused_of(method: Prism, found: Diverged, labels: Tensor) -> Tensor:
+def fuse_in_training(method: Prism, found: Diverged, labels: Tensor) -> Tensor:
     """Fuse what Algorithm 1 has in both places of the loss, or equation 8."""
     of_itself = method.options.supervise == "self"
     return found.self_fused(method.labelled) if of_itself else found.fused(labels)
@@ -517,12 +516,12 @@ def fused_of(method: Prism, found: Diverged, labels: Tensor) -> Tensor:
 def test_a_step_is_the_sum_of_its_recurrences(options: dict[str, Any], warm_up: int) -> None:
     """In epoch 2, counted from 0: after two epochs of warm-up, or in the third of it."""
     options = {**options, "warm_up": warm_up, "divp_loss": "both", "recurrences": 2}
-    method = made(**options)
-    batch = batch_of()
+    method = make_prism(**options)
+    batch = draw_batch()
     warming = warm_up == 3
     assert method.phase(2) == ("warm-up" if warming else "main")
     method.class_weights.copy_(torch.tensor(COST))
-    trusted, order = drawn_for(method, batch)
+    trusted, order = draw_epoch_start(method, batch)
     labels = batch["labels"]
     weights = method.class_weights
     by = method.options.fuse_by
@@ -530,9 +529,9 @@ def test_a_step_is_the_sum_of_its_recurrences(options: dict[str, Any], warm_up: 
     terms = {"recurrence": 0.0, "shuffle": 0.0, "heads": 0.0}
     with torch.no_grad():
         for _ in range(2):
-            truth = conp_says(method, batch["image"], trusted)
+            truth = consensus_prior(method, batch["image"], trusted)
             found = diverged(truth, method.divp(truth), by)
-            fused = fused_of(method, found, labels)
+            fused = fuse_in_training(method, found, labels)
             given = truth, target, fused, labels, weights
             terms["recurrence"] += float(recurrence_loss(*given, warming=warming))
             terms["shuffle"] += 0.3 * float(shuffle_loss(found, order, labels, weights))
@@ -554,9 +553,9 @@ def test_no_gradient_leaves_its_recurrence_or_its_module(
 ) -> None:
     """As if confidences, targets and what DivP is shown were numbers that someone wrote down."""
     asked = {**options, "divp_loss": "both", "recurrences": 3, "warm_up": warm_up}
-    method = made(**asked)
-    batch = batch_of()
-    trusted, order = drawn_for(method, batch)
+    method = make_prism(**asked)
+    batch = draw_batch()
+    trusted, order = draw_epoch_start(method, batch)
     labels = batch["labels"]
     even = method.class_weights
     by = method.options.fuse_by
@@ -567,17 +566,17 @@ def test_no_gradient_leaves_its_recurrence_or_its_module(
     noted = []
     with torch.no_grad():
         for _ in range(3):
-            truth = conp_says(method, batch["image"], trusted)
+            truth = consensus_prior(method, batch["image"], trusted)
             noted.append((trusted, target, truth))
             found = diverged(truth, method.divp(truth), by)
             trusted = found.confidence
-            target = fused_of(method, found, labels)
+            target = fuse_in_training(method, found, labels)
     total = torch.zeros(())
     number = (labels >= 0).sum()
     for trusted, target, truth in noted:
-        again = conp_says(method, batch["image"], trusted)
+        again = consensus_prior(method, batch["image"], trusted)
         found = diverged(truth, method.divp(truth), by)
-        given = again, target, fused_of(method, found, labels), labels, even
+        given = again, target, fuse_in_training(method, found, labels), labels, even
         total = total + recurrence_loss(*given, warming=warm_up == 3)
         total = total + 0.3 * shuffle_loss(found, order, labels, even)
         total = total + 0.3 * heads_loss(found, labels, even)
@@ -606,8 +605,8 @@ def test_the_recurrence_raises_the_trust_in_who_agrees_with_the_truth(by: Any) -
 
 def test_parts_of_a_batch_add_up_to_it() -> None:
     """As processes that share a batch need it."""
-    method = made()
-    batch = batch_of()
+    method = make_prism()
+    batch = draw_batch()
     whole = method.step(batch)
     parts = [method.step({k: v[b : b + 1] for k, v in batch.items()}) for b in range(B)]
     added = sum(float(part.loss.detach() * part.observed) for part in parts)
@@ -618,8 +617,8 @@ def test_gradients_stay_within_a_recurrence_and_a_module() -> None:
     """ConP learns from its own term only, whatever DivP's losses weigh, and the other way round."""
     slopes: list[list[Tensor]] = []
     for weight in (0.0, 5.0):
-        method = made(divp_weight=weight, recurrences=2)
-        method.step(batch_of()).loss.backward()
+        method = make_prism(divp_weight=weight, recurrences=2)
+        method.step(draw_batch()).loss.backward()
         own = [*method.conp.parameters(), *method.encoder.parameters()]
         slopes.append([p.grad for p in own if p.grad is not None])
     assert len(slopes[0]) == len(slopes[1]) > 10
@@ -639,8 +638,8 @@ def test_gradients_stay_within_a_recurrence_and_a_module() -> None:
 def test_any_number_of_raters_and_classes_and_any_size(
     raters: int, classes: int, space: tuple[int, int], options: dict[str, Any]
 ) -> None:
-    method = made(raters, classes, **options)
-    batch = batch_of(raters, classes, space)
+    method = make_prism(raters, classes, **options)
+    batch = draw_batch(raters, classes, space)
     method.step(batch).loss.backward()
     slopes = [p.grad for p in method.parameters()]
     assert all(slope is not None and slope.isfinite().all() for slope in slopes)
@@ -669,17 +668,17 @@ def test_attention_knows_places_by_query_and_key_alone() -> None:
 
 @torch.no_grad()
 def test_an_image_that_is_settled_stays_as_it_is() -> None:
-    image = batch_of()["image"]
+    image = draw_batch()["image"]
     for tolerance, different in ((0.0, 4), (1.0, 2)):
-        method = made(recurrences=4, tolerance=tolerance)
+        method = make_prism(recurrences=4, tolerance=tolerance)
         turns = [turn.truth for turn in method.recurrences(image)]
         assert len(turns) == 4
         changes = [bool((a != b).any()) for a, b in pairwise(turns)]
         assert sum(changes) == different - 1
-    free = [turn.truth for turn in made(recurrences=4, tolerance=0.0).recurrences(image)]
+    free = [turn.truth for turn in make_prism(recurrences=4, tolerance=0.0).recurrences(image)]
     second = (free[1] - free[0]).abs().mean((1, 2, 3))
     between = float(second.mean())  # one image is settled after two recurrences, the other is not
-    mixed = made(recurrences=4, tolerance=between)
+    mixed = make_prism(recurrences=4, tolerance=between)
     for b in range(B):
         found = mixed.truth(image)[b : b + 1]
         torch.testing.assert_close(found, mixed.truth(image[b : b + 1]))  # whoever is beside it
@@ -688,8 +687,8 @@ def test_an_image_that_is_settled_stays_as_it_is() -> None:
 
 @pytest.mark.parametrize("options", [{}, {"fuse_by": "weights"}])
 def test_labels_are_fused_by_the_last_recurrence(options: dict[str, Any]) -> None:
-    method = made(**options)
-    batch = batch_of()
+    method = make_prism(**options)
+    batch = draw_batch()
     batch["labels"][0, :, 0, 0] = -1
     fused = method.fused(batch)
     truth = method.truth(batch["image"])
@@ -707,8 +706,8 @@ def test_labels_are_fused_by_the_last_recurrence(options: dict[str, Any]) -> Non
 
 @BY
 def test_by_shuffles_alone_the_best_epoch_does_not_depend_on_whose_a_head_is(by: Any) -> None:
-    method = made(fuse_by=by, divp_loss="shuffle")
-    batch = batch_of()
+    method = make_prism(fuse_by=by, divp_loss="shuffle")
+    batch = draw_batch()
     method.labelled[2] = False
     batch["labels"][:, 2] = -1
     found = method.held_out(batch)
@@ -723,15 +722,15 @@ def test_by_shuffles_alone_the_best_epoch_does_not_depend_on_whose_a_head_is(by:
     assert int(found.count) == (labels >= 0).sum()
     swapped = {**batch, "labels": batch["labels"][:, [1, 0, 2]]}
     torch.testing.assert_close(method.held_out(swapped).loss, found.loss)
-    told = made(fuse_by=by, divp_loss="both")  # heads are their raters': it matters whose
+    told = make_prism(fuse_by=by, divp_loss="both")  # heads are their raters': it matters whose
     told.labelled[2] = False
     difference = told.held_out(swapped).loss - told.held_out(batch).loss
     assert abs(float(difference.detach())) > 0.1
 
 
 def test_without_matrices_none_are_answered() -> None:
-    assert "confusion" in made().answers and made().varies
-    by_weights = made(fuse_by="weights")
+    assert "confusion" in make_prism().answers and make_prism().varies
+    by_weights = make_prism(fuse_by="weights")
     assert "confusion" not in by_weights.answers and not by_weights.varies
     assert learning_method("prism").answers == by_weights.answers  # what options are by default
 
@@ -753,7 +752,7 @@ def test_options_that_cannot_be_are_refused(given: dict[str, Any], message: str)
 
 
 def test_volumes_and_one_rater_are_refused() -> None:
-    task = Task("segmentation", ("a", "b"), 2, 3, made().task.network)
+    task = Task("segmentation", ("a", "b"), 2, 3, make_prism().task.network)
     with pytest.raises(RatersError, match="found images of 3 spatial axes, expected 2: prism"):
         Prism(task, learning_method("prism").parse({}))  # type: ignore[arg-type]
     with pytest.raises(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import json
 from pathlib import Path
 from typing import Any
@@ -18,17 +17,13 @@ from raters.io import formats
 from raters.learning.methods.base import Asked
 from raters.study.study import Study
 from raters.views.report.run_raters import recurrence_section
-from tests.support.command_line import Run, draw_masks, images, pattern, run_in_process
+from tests.support.command_line import Run, draw_masks, images_option, pattern
 from tests.support.models import make_model
+from tests.support.scores import foreground_dice
 
 RATERS = ("ann", "bob", "cy")
 VALUES = np.array([0, 4])
 NAMES = "0=class 0,4=class 4"
-
-
-@pytest.fixture
-def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
-    return functools.partial(run_in_process, capsys, monkeypatch)
 
 
 @pytest.fixture
@@ -41,13 +36,15 @@ def folder(tmp_path: Path) -> Path:
 
 
 def study_in(folder: Path) -> Study:
-    return raters.read(pattern(folder), images=images(folder)[1], values=NAMES)
+    return raters.read(pattern(folder), images=images_option(folder)[1], values=NAMES)
 
 
-def test_recurrences_and_confidences_are_written(folder: Path, run: Run) -> None:
+def test_recurrences_and_confidences_are_written(folder: Path, run_raters: Run) -> None:
     shown = f"{folder}/images/{{case}}.png"
     out = folder / "out"
-    done = run("predict", folder / "run", shown, "-o", out, "--recurrences", "--probabilities")
+    done = run_raters(
+        "predict", folder / "run", shown, "-o", out, "--recurrences", "--probabilities"
+    )
     assert done.code == 0, done.err
     model = raters.load(folder / "run")
     case = study_in(folder)["c1"]
@@ -59,22 +56,22 @@ def test_recurrences_and_confidences_are_written(folder: Path, run: Run) -> None
     for k in range(3):
         written = formats.read_labels(out / f"recurrence-{k + 1}/c1.png").array
         np.testing.assert_array_equal(written, VALUES[turns[k].argmax(0)])
-    assert run("evaluate", out, pattern(folder)).code == 0  # the maps beside are no cases
-    done = run("predict", folder / "run", shown, "-o", folder / "as", "--as-rater", "ann")
+    assert run_raters("evaluate", out, pattern(folder)).code == 0  # the maps beside are no cases
+    done = run_raters("predict", folder / "run", shown, "-o", folder / "as", "--as-rater", "ann")
     assert "may be nobody's: divp_loss=shuffle ties no head to its rater" in done.out
     said = np.stack([model.as_rater(case, rater) for rater in RATERS])
     expected = (turns[-1] * said / said.sum(0)).sum(1)
     np.testing.assert_allclose(trust[-1], expected, rtol=1e-4)
 
 
-def test_other_methods_have_no_recurrences(folder: Path, run: Run) -> None:
+def test_other_methods_have_no_recurrences(folder: Path, run_raters: Run) -> None:
     make_model("pixel-cm", raters=RATERS).save(folder / "other")
     shown = f"{folder}/images/{{case}}.png"
-    done = run("predict", folder / "other", shown, "-o", folder / "out", "--recurrences")
+    done = run_raters("predict", folder / "other", shown, "-o", folder / "out", "--recurrences")
     assert done.code == 2 and "methods that can answer recurrences: prism" in done.err
-    words = ["fuse", pattern(folder), *images(folder), "--values", NAMES]
+    words = ["fuse", pattern(folder), *images_option(folder), "--values", NAMES]
     words += ["--model", folder / "other"]
-    done = run(*words, "-o", folder / "fused", "--option", "use_labels=false")
+    done = run_raters(*words, "-o", folder / "fused", "--option", "use_labels=false")
     assert done.code == 2 and "found use_labels=false with a model of pixel-cm" in done.err
 
 
@@ -91,10 +88,10 @@ def test_a_weighting_is_what_the_first_recurrence_starts_with(folder: Path) -> N
     assert np.abs(found - even).max() > 1e-6
 
 
-def test_recurrences_beside_a_weighting_start_with_it(folder: Path, run: Run) -> None:
+def test_recurrences_beside_a_weighting_start_with_it(folder: Path, run_raters: Run) -> None:
     words = ["predict", folder / "run", f"{folder}/images/{{case}}.png", "--probabilities"]
     words += ["--recurrences", "-o", folder / "weighted", "--weights", "cy=1"]
-    assert run(*words).code == 0
+    assert run_raters(*words).code == 0
     truth, first = (
         formats.read_labels(folder / "weighted" / part / "c0.png").array
         for part in ("", "recurrence-1")
@@ -120,14 +117,14 @@ def test_a_rater_without_labels_is_no_second_one() -> None:
         raters.fit(study, "prism", epochs=1, width=2)
 
 
-def test_labels_are_fused_with_and_without_a_look_at_them(folder: Path, run: Run) -> None:
-    words = ["fuse", pattern(folder), *images(folder), "--values", NAMES]
+def test_labels_are_fused_with_and_without_a_look_at_them(folder: Path, run_raters: Run) -> None:
+    words = ["fuse", pattern(folder), *images_option(folder), "--values", NAMES]
     words += ["-m", "prism", "--model", folder / "run"]
     model = raters.load(folder / "run")
     study = study_in(folder)
     written: dict[str, Any] = {}
     for name, more in (("fuse", []), ("self", ["--option", "use_labels=false"])):
-        done = run(*words, "-o", folder / name, *more)
+        done = run_raters(*words, "-o", folder / name, *more)
         assert done.code == 0, done.err
         written[name] = formats.read_labels(folder / name / "c1.png").array
         content = json.loads((folder / name / "raters.json").read_text())
@@ -178,7 +175,7 @@ def test_the_report_shows_recurrences_side_by_side(folder: Path) -> None:
     assert recurrence_section(make_model("pixel-cm", raters=RATERS), study) is None
 
 
-def discs(cases: int, seed: int) -> Study:
+def draw_discs(cases: int, seed: int) -> Study:
     """Draw discs that three raters draw right, too small and too large."""
     rng = np.random.default_rng(seed)
     rows, columns = np.mgrid[:24, :24]
@@ -203,10 +200,6 @@ def discs(cases: int, seed: int) -> Study:
     )
 
 
-def dice(a: Any, b: Any) -> float:
-    return float(2 * (a & b).sum() / (a.sum() + b.sum()))
-
-
 @pytest.mark.slow
 def test_raters_are_told_apart_and_recurrences_keep_the_truth() -> None:
     """Heads draw less and more as their raters do; the truth does not run away from the vote.
@@ -214,7 +207,7 @@ def test_raters_are_told_apart_and_recurrences_keep_the_truth() -> None:
     They do not draw as much less and more: what a head says is also the weight that it has.
     """
     model = raters.fit(
-        discs(16, 0),
+        draw_discs(16, 0),
         "prism",
         epochs=30,
         width=8,
@@ -230,10 +223,10 @@ def test_raters_are_told_apart_and_recurrences_keep_the_truth() -> None:
     told = []
     truths = []
     areas = []
-    for case in discs(8, 9).iter_cases():
+    for case in draw_discs(8, 9).iter_cases():
         turns, _ = model.recurrences(case)
         reference = np.asarray(case.reference) > 0
-        truths.append([dice(turn[1] > 0.5, reference) for turn in turns])
+        truths.append([foreground_dice(turn[1] > 0.5, reference) for turn in turns])
         areas.append([(turn[1] > 0.5).sum() / reference.sum() for turn in turns])
         said = [model.as_rater(case, rater)[1] > 0.5 for rater in ("right", "small", "large")]
         told.append([mask.sum() / reference.sum() for mask in said])

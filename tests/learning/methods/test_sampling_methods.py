@@ -19,17 +19,17 @@ import raters
 from raters.core.classes import MISSING
 from raters.core.errors import RatersError
 from raters.learning.methods import learning_method
-from raters.learning.methods.base import Asked, Batch, Task
+from raters.learning.methods.base import Asked, Batch
 from raters.learning.methods.draws import drawn_answers, drawn_noise
 from raters.learning.methods.multi_hypothesis import winner_weights
 from raters.learning.methods.phases import draw_latents
 from raters.learning.methods.pionono import RaterGaussians
-from raters.learning.networks import NetworkOptions, TruthNetwork, build_backbone
 from raters.learning.networks.latent import Gaussian, LatentHead, gaussian_kl
 from raters.learning.prediction.predict import predict_case
 from raters.metrics import energy_distance
 from raters.study.study import Study
-from tests.support.command_line import run_in_process
+from tests.support.command_line import Run
+from tests.support.learning import build_method, small_task
 from tests.support.makers import save
 from tests.support.models import make_model
 
@@ -45,7 +45,7 @@ TABLES = ("label-sampling", "multi-hypothesis")
 each_weighting = pytest.mark.parametrize("weights", [(1.0, 1.0, 1.0), WEIGHTS])
 
 
-def masks(*, dense: bool = False) -> Batch:
+def draw_mask_batch(*, dense: bool = False) -> Batch:
     """Draw masks by three raters; pixels, masks and all masks of the last case are missing."""
     rng = np.random.default_rng(0)
     labels = rng.integers(0, L, (len(CASES), R, *SPACE))
@@ -57,7 +57,7 @@ def masks(*, dense: bool = False) -> Batch:
     return {name: torch.from_numpy(value) for name, value in batch.items()}
 
 
-def answers() -> Batch:
+def make_answers_batch() -> Batch:
     """Make answers; rater 2 answered the first task twice, the rows are filled up by rater 0."""
     labels = [[1, 0, 2, MISSING], [0, 2, MISSING, MISSING], [MISSING] * 4]
     who = [[2, 0, 2, 0], [1, 2, 0, 0], [0] * 4]
@@ -66,35 +66,22 @@ def answers() -> Batch:
     return {**batch, "image": image, "case": torch.tensor(CASES)}
 
 
-BATCHES = {"masks": masks, "table": answers}
+BATCHES = {"masks": draw_mask_batch, "table": make_answers_batch}
 each_kind = pytest.mark.parametrize("kind", BATCHES)
 
 
-def network(dims: int) -> TruthNetwork:
-    kind = NetworkOptions("patch-cnn", 2, 1, "none") if dims else NetworkOptions("mlp", 4, 1)
-    return TruthNetwork(build_backbone(kind, 2, dims), L, dims)
-
-
-def method_of(name: str, kind: str = "masks", weights: Any = None, **given: Any) -> Any:
+def make_sampling_method(name: str, kind: str = "masks", weights: Any = None, **given: Any) -> Any:
     """Make a method in float64, with weights that say something."""
-    dims = len(SPACE) if kind == "masks" else 0
-    what: Any = "segmentation" if dims else "classification"
-    make = functools.partial(network, dims)
-    task = Task(what, tuple("abc"), L, dims, make, channels=2)
-    torch.manual_seed(3)
-    entry = learning_method(name)
-    method = entry.load()(task, entry.parse(given)).double()
-    with torch.no_grad():
-        for parameter in method.parameters():
-            parameter += 0.3 * torch.randn_like(parameter)
-        if weights is not None:
-            method.class_weights.copy_(torch.tensor(weights))
+    task = small_task(len(SPACE) if kind == "masks" else 0)
+    method = build_method(
+        name, task, given, seed=3, dtype=torch.float64, noise=0.3, class_weights=weights
+    )
     method.seed = 5
     method.start_epoch(2)
     return method
 
 
-def numpy(values: Tensor) -> Array:
+def to_numpy(values: Tensor) -> Array:
     found: Array = values.detach().numpy()
     return found
 
@@ -102,7 +89,7 @@ def numpy(values: Tensor) -> Array:
 def masks_and_answers(batch: Batch) -> list[tuple[int, int, list[tuple[int, tuple[int, ...]]]]]:
     """List the case, the place and the labels (class and pixel) of each mask or answer."""
     found = []
-    labels = numpy(batch["labels"])
+    labels = to_numpy(batch["labels"])
     for case, k in np.ndindex(*labels.shape[:2]):
         places = np.argwhere(labels[case, k] != MISSING) if labels.ndim > 2 else [()]
         told = [(int(labels[case, k, *p]), tuple(map(int, p))) for p in places]
@@ -121,11 +108,11 @@ def cross_entropy(log_p: Array, told: list[tuple[int, tuple[int, ...]]], weights
 @each_kind
 def test_one_rater_is_drawn_of_those_who_labelled(kind: str) -> None:
     batch = BATCHES[kind]()
-    labels = numpy(batch["labels"])
+    labels = to_numpy(batch["labels"])
     who = batch.get("raters")
     counts = np.zeros((len(CASES), R))
     for epoch in range(600):
-        chosen = numpy(drawn_answers(batch, R, 1, epoch))
+        chosen = to_numpy(drawn_answers(batch, R, 1, epoch))
         for case in range(len(CASES)):
             places = np.flatnonzero(chosen[case])
             people = {int(k if who is None else who[case, k]) for k in places}
@@ -146,7 +133,7 @@ def test_one_rater_is_drawn_of_those_who_labelled(kind: str) -> None:
 
 @pytest.mark.parametrize("draw", [drawn_answers, lambda b, *key: drawn_noise(b["case"], *key)])
 def test_draws_depend_on_seed_epoch_and_case_only(draw: Any) -> None:
-    batch = masks(dense=True)
+    batch = draw_mask_batch(dense=True)
     whole = [draw(batch, R, 1, epoch) for epoch in range(20)]
     turned = {name: value.flip(0) for name, value in batch.items()}
     alone = {name: value[1:2] for name, value in batch.items()}
@@ -163,7 +150,7 @@ def test_draws_depend_on_seed_epoch_and_case_only(draw: Any) -> None:
 )
 def test_parts_of_a_batch_add_up(name: str, kind: str) -> None:
     """Several processes have parts of a batch: sums over labels must be those of the whole."""
-    method = method_of(name, kind, WEIGHTS)
+    method = make_sampling_method(name, kind, WEIGHTS)
     batch = BATCHES[kind]()
     whole = method.step(batch)
     parts = [
@@ -178,8 +165,8 @@ def test_parts_of_a_batch_add_up(name: str, kind: str) -> None:
 
 @pytest.mark.parametrize("name", ["label-sampling", *SAMPLERS])
 def test_a_batch_without_labels_teaches_nothing(name: str) -> None:
-    method = method_of(name)
-    batch = masks()
+    method = make_sampling_method(name)
+    batch = draw_mask_batch()
     batch["labels"] = torch.full_like(batch["labels"], MISSING)
     step = method.step(batch)
     step.loss.backward()
@@ -195,9 +182,9 @@ def test_a_batch_without_labels_teaches_nothing(name: str) -> None:
 @each_kind
 @each_weighting
 def test_label_sampling_is_the_cross_entropy_of_one_rater(kind: str, weights: Any) -> None:
-    method = method_of("label-sampling", kind, weights)
+    method = make_sampling_method("label-sampling", kind, weights)
     batch = BATCHES[kind]()
-    p = numpy(method.truth(batch["image"]).log())
+    p = to_numpy(method.truth(batch["image"]).log())
     for epoch in range(4):
         method.start_epoch(epoch)
         chosen = drawn_answers(batch, R, 5, epoch)
@@ -228,9 +215,9 @@ def test_winner_takes_nearly_all() -> None:
 @each_kind
 @each_weighting
 def test_multi_hypothesis_against_loops(kind: str, weights: Any) -> None:
-    method = method_of("multi-hypothesis", kind, weights, hypotheses=4, relaxation=0.1)
+    method = make_sampling_method("multi-hypothesis", kind, weights, hypotheses=4, relaxation=0.1)
     batch = BATCHES[kind]()
-    p = numpy(method.look(batch["image"]))
+    p = to_numpy(method.look(batch["image"]))
     total = 0.0
     count = 0
     wins = np.zeros(4)
@@ -244,7 +231,7 @@ def test_multi_hypothesis_against_loops(kind: str, weights: Any) -> None:
     step = method.step(batch)
     assert step.loss.item() == pytest.approx(total / count, rel=1e-9)
     assert int(step.observed) == count
-    assert np.array_equal(numpy(method.wins), wins)
+    assert np.array_equal(to_numpy(method.wins), wins)
     assert np.count_nonzero(wins) > 1
     shares = (wins + 1) / (wins.sum() + 4)
     held = method.held_out(batch)
@@ -258,19 +245,19 @@ def test_multi_hypothesis_against_loops(kind: str, weights: Any) -> None:
         for case, _, told in rows
     )
     assert held.loss.item() == pytest.approx(expected, rel=1e-9)
-    assert np.allclose(numpy(held.truth), np.einsum("k,bk...->b...", shares, np.exp(p)))
+    assert np.allclose(to_numpy(held.truth), np.einsum("k,bk...->b...", shares, np.exp(p)))
     method.start_epoch(3)
     assert not method.wins.any()  # of the last epoch only
 
 
 def test_samples_are_hypotheses_as_often_as_they_win() -> None:
-    method = method_of("multi-hypothesis", "table")
-    image = answers()["image"]
+    method = make_sampling_method("multi-hypothesis", "table")
+    image = make_answers_batch()["image"]
     method.wins.copy_(torch.tensor([6.0, 0.0, 1.0, 9.0]))
-    p = numpy(method.look(image).exp())
+    p = to_numpy(method.look(image).exp())
     drawn = np.zeros(4)
     for latents in draw_latents(method, Asked(samples=800), ["a", "b", "c"]):
-        for one, every in zip(numpy(method.sample(image, latents.double())), p, strict=True):
+        for one, every in zip(to_numpy(method.sample(image, latents.double())), p, strict=True):
             [k] = [k for k in range(4) if np.allclose(one, every[k])]
             drawn[k] += 1
     assert np.abs(drawn / drawn.sum() - np.array([7, 1, 2, 10]) / 20).max() < 0.04
@@ -282,7 +269,7 @@ def test_samples_are_hypotheses_as_often_as_they_win() -> None:
 def test_divergence_of_gaussians() -> None:
     rng = torch.Generator().manual_seed(0)
     m, n, v, s = torch.randn(4, 5, 6, generator=rng, dtype=torch.float64)
-    found = numpy(gaussian_kl(Gaussian(m, v), Gaussian(n, s)))
+    found = to_numpy(gaussian_kl(Gaussian(m, v), Gaussian(n, s)))
     loops = np.zeros(5)
     for b, i in np.ndindex(5, 6):
         q = math.exp(v[b, i])
@@ -323,8 +310,8 @@ def test_the_head_is_a_convolution_of_features_and_latent() -> None:
 @pytest.mark.parametrize("size", [1e3, -1e3, 1e30, -1e30])
 @pytest.mark.parametrize("which", ["prior", "posterior"])
 def test_extreme_variances_stay_finite(which: str, size: float) -> None:
-    method = method_of("prob-unet").float()
-    batch = masks()
+    method = make_sampling_method("prob-unet").float()
+    batch = draw_mask_batch()
     batch["image"] = batch["image"].float()
     with torch.no_grad():
         getattr(method, which).last.bias[6:] = size  # the second half are variances
@@ -338,8 +325,8 @@ def test_extreme_variances_stay_finite(which: str, size: float) -> None:
 
 @pytest.mark.parametrize("size", [1e3, -1e3, 1e30, -1e30])
 def test_extreme_raters_stay_finite(size: float) -> None:
-    method = method_of("pionono")
-    batch = masks()
+    method = make_sampling_method("pionono")
+    batch = draw_mask_batch()
     with torch.no_grad():
         method.raters.free.diagonal(dim1=1, dim2=2).fill_(size)
     step = method.step(batch)
@@ -353,7 +340,7 @@ def test_extreme_raters_stay_finite(size: float) -> None:
 
 
 def log_p_of(method: Any, image: Tensor, z: Tensor) -> Array:
-    return numpy(method.head(method.head.read(method.network(image)[0]), z).log_softmax(1))
+    return to_numpy(method.head(method.head.read(method.network(image)[0]), z).log_softmax(1))
 
 
 def posterior_of(method: Any, batch: Batch, case: int, rater: int) -> Gaussian:
@@ -363,7 +350,7 @@ def posterior_of(method: Any, batch: Batch, case: int, rater: int) -> Gaussian:
         o = int(batch["labels"][case, rater, *place])
         if o != MISSING:
             told[o, *place] = 1
-    both = np.concatenate([numpy(batch["image"][case]), told])
+    both = np.concatenate([to_numpy(batch["image"][case]), told])
     found: Gaussian = method.posterior(torch.from_numpy(both)[None])
     return found
 
@@ -381,8 +368,8 @@ def latent_of(name: str, method: Any, batch: Batch, case: int, rater: int) -> tu
 @pytest.mark.parametrize("name", LATENT)
 @each_weighting
 def test_evidence_against_loops(name: str, weights: Any) -> None:
-    method = method_of(name, weights=weights, beta=0.7, latent_size=4)
-    batch = masks()
+    method = make_sampling_method(name, weights=weights, beta=0.7, latent_size=4)
+    batch = draw_mask_batch()
     chosen = drawn_answers(batch, R, 5, 2)
     noise = drawn_noise(batch["case"], 4, 5, 2).double()
     total = 0.0
@@ -405,15 +392,15 @@ def test_evidence_against_loops(name: str, weights: Any) -> None:
 @pytest.mark.parametrize("name", LATENT)
 def test_both_terms_are_sums_over_an_image(name: str) -> None:
     """Divided by pixels it is the mean over images of `sum CE + beta KL`, up to that factor."""
-    method = method_of(name, beta=3.0)
-    batch = masks(dense=True)
+    method = make_sampling_method(name, beta=3.0)
+    batch = draw_mask_batch(dense=True)
     chosen = drawn_answers(batch, R, 5, 2).long().argmax(1)
     noise = drawn_noise(batch["case"], 6, 5, 2).double()
     images = []
     for case, rater in enumerate(chosen.tolist()):
         at, kl = latent_of(name, method, batch, case, rater)
         p = log_p_of(method, batch["image"][case : case + 1], at(noise[case]))[0]
-        labels = numpy(batch["labels"][case, rater])
+        labels = to_numpy(batch["labels"][case, rater])
         told = [(int(labels[place]), place) for place in np.ndindex(SPACE)]
         images.append(cross_entropy(p, told, [1] * L) + 3.0 * kl)
     expected = np.mean(images) / math.prod(SPACE)
@@ -421,8 +408,8 @@ def test_both_terms_are_sums_over_an_image(name: str) -> None:
 
 
 def test_held_out_evidence_of_all_masks() -> None:
-    method = method_of("prob-unet", beta=9.0)
-    batch = masks()
+    method = make_sampling_method("prob-unet", beta=9.0)
+    batch = draw_mask_batch()
     expected = 0.0
     rows = masks_and_answers(batch)
     for case, rater, told in rows:
@@ -435,8 +422,8 @@ def test_held_out_evidence_of_all_masks() -> None:
 
 
 def test_held_out_likelihood_of_raters() -> None:
-    method = method_of("pionono")
-    batch = masks()
+    method = make_sampling_method("pionono")
+    batch = draw_mask_batch()
     expected = 0.0
     for case, rater, told in masks_and_answers(batch):
         at, _ = latent_of("pionono", method, batch, case, rater)
@@ -447,31 +434,31 @@ def test_held_out_likelihood_of_raters() -> None:
 
 
 def test_what_the_truth_is_a_mean_of() -> None:
-    image = masks()["image"]
-    one = method_of("prob-unet")
+    image = draw_mask_batch()["image"]
+    one = make_sampling_method("prob-unet")
     prior = one.prior(image)
     draws = [log_p_of(one, image, prior.at(noise.expand(len(image), -1))) for noise in one.noise]
-    assert np.allclose(numpy(one.truth(image)), np.mean(np.exp(draws), 0))
+    assert np.allclose(to_numpy(one.truth(image)), np.mean(np.exp(draws), 0))
     assert len(draws) == 16
-    two = method_of("pionono")
+    two = make_sampling_method("pionono")
     two.labelled.copy_(torch.tensor([True, False, True]))
-    own = [numpy(two.as_rater(image, rater)) for rater in range(R)]
-    assert np.allclose(numpy(two.truth(image)), (own[0] + own[2]) / 2)
+    own = [to_numpy(two.as_rater(image, rater)) for rater in range(R)]
+    assert np.allclose(to_numpy(two.truth(image)), (own[0] + own[2]) / 2)
     told = [
         log_p_of(two, image, two.raters.at(torch.tensor([2]), noise[None])) for noise in two.noise
     ]
     assert np.allclose(own[2], np.mean(np.exp(told), 0))
     for latents in draw_latents(two, Asked(samples=30), ["x"]):  # raters without labels: never
         z = two.raters.at(torch.tensor([0, 2]), latents[:, 1:].double().expand(2, -1))
-        sample = numpy(two.sample(image[:1], latents.double()))
+        sample = to_numpy(two.sample(image[:1], latents.double()))
         own = [log_p_of(two, image[:1], z[k : k + 1]) for k in range(2)]
         assert any(np.allclose(sample, np.exp(p)) for p in own)
 
 
 @pytest.mark.parametrize("name", SAMPLERS)
 def test_one_look_says_all_of_it(name: str) -> None:
-    method = method_of(name)
-    image = masks()["image"]
+    method = make_sampling_method(name)
+    image = draw_mask_batch()["image"]
     asked = Asked(("b",) if name == "pionono" else (), samples=2, seed=3)
     latents = [noise.double() for noise in draw_latents(method, asked, ["x", "y", "z"])]
     looks = 0
@@ -493,7 +480,7 @@ def test_one_look_says_all_of_it(name: str) -> None:
 # Two kinds of masks
 
 
-def two_kinds(kind: str, cases: int, seed: int) -> Study:
+def draw_two_kinds_of_raters(kind: str, cases: int, seed: int) -> Study:
     """Draw discs that two raters outline too small (or not at all), and two too large.
 
     Nothing in an image says which: a network that gives one mask must miss one half of them.
@@ -513,7 +500,7 @@ def two_kinds(kind: str, cases: int, seed: int) -> Study:
     )
 
 
-def fitted(method: str, study: Study, **more: Any) -> raters.Model:
+def fit_method(method: str, study: Study, **more: Any) -> raters.Model:
     options = {"epochs": 30, "batch_size": 8, "width": 8, "depth": 2, "lr": 1e-2}
     options |= {"val_fraction": 0.0, "augment": "none", "progress": False}
     return raters.fit(study, method, **{**options, **more})
@@ -531,14 +518,17 @@ def mean_ged(model: raters.Model, test: Study) -> float:
 
 @functools.cache
 def ged_of_mean(kind: str) -> float:
-    return mean_ged(fitted("mean", two_kinds(kind, 24, 0)), two_kinds(kind, 6, 1))
+    return mean_ged(
+        fit_method("mean", draw_two_kinds_of_raters(kind, 24, 0)),
+        draw_two_kinds_of_raters(kind, 6, 1),
+    )
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "kind"), list(product(SAMPLERS, ("size", "absent"))))
 def test_both_kinds_of_masks_are_drawn(name: str, kind: str) -> None:
-    test = two_kinds(kind, 6, 1)
-    model = fitted(name, two_kinds(kind, 24, 0))
+    test = draw_two_kinds_of_raters(kind, 6, 1)
+    model = fit_method(name, draw_two_kinds_of_raters(kind, 24, 0))
     assert mean_ged(model, test) < ged_of_mean(kind) / 3
     small = []
     large = []
@@ -558,8 +548,8 @@ def test_both_kinds_of_masks_are_drawn(name: str, kind: str) -> None:
 
 def test_label_sampling_learns_the_share_of_raters() -> None:
     """It is the mean label in the end: half where half of the raters drew."""
-    model = fitted("label-sampling", two_kinds("size", 24, 0))
-    for case in two_kinds("size", 4, 1):
+    model = fit_method("label-sampling", draw_two_kinds_of_raters("size", 24, 0))
+    for case in draw_two_kinds_of_raters("size", 4, 1):
         p = model.truth(case)[1]
         share = case.labels.mean(0)
         assert np.abs(p[share == 0.5].mean() - 0.5) < 0.12
@@ -588,11 +578,11 @@ def test_options_that_cannot_be(name: str, given: dict[str, Any], words: str) ->
 
 
 def test_studies_that_do_not_fit() -> None:
-    alone = two_kinds("size", 4, 0).select(raters=["a"])
+    alone = draw_two_kinds_of_raters("size", 4, 0).select(raters=["a"])
     with pytest.raises(
         RatersError, match="found 1 rater with labels, expected at least 2: pionono learns"
     ):
-        fitted("pionono", alone)
+        fit_method("pionono", alone)
     table = Study.from_arrays(np.eye(4), np.array([[0, 1], [1, 1], [0, 0], [1, 0]]))
     for name in LATENT:
         with pytest.raises(RatersError, match=f"found class labels, expected masks: {name} takes"):
@@ -601,7 +591,12 @@ def test_studies_that_do_not_fit() -> None:
 
 @pytest.mark.parametrize("name", ["label-sampling", "multi-hypothesis", "prob-unet"])
 def test_one_rater_is_enough(name: str) -> None:
-    model = fitted(name, two_kinds("size", 4, 0).select(raters=["b"]), epochs=2, val_fraction=0.25)
+    model = fit_method(
+        name,
+        draw_two_kinds_of_raters("size", 4, 0).select(raters=["b"]),
+        epochs=2,
+        val_fraction=0.25,
+    )
     assert np.isfinite([row["held_out"] for row in model.history]).all()
 
 
@@ -623,9 +618,9 @@ def test_patches_of_volumes(name: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SAMPLERS)
 def test_from_training_to_the_report(
-    name: str, tmp_path: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch
+    name: str, tmp_path: Path, run_raters: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    drawn = two_kinds("size", 6, 0)
+    drawn = draw_two_kinds_of_raters("size", 6, 0)
     for case in drawn:
         grey = (np.asarray(case.image)[0] * 100 + 60).clip(0, 255).astype(np.uint8)
         save(tmp_path / "images" / f"c{case.id}.png", grey)
@@ -633,14 +628,13 @@ def test_from_training_to_the_report(
             save(tmp_path / "masks" / rater / f"c{case.id}.png", mask.astype(np.uint8))
     monkeypatch.chdir(tmp_path)
     study = ["masks/{rater}/{case}.png", "--images", "images/{case}.png"]
-    run = functools.partial(run_in_process, capsys, monkeypatch)
     small = ["--epochs", "1", "--width", "2", "--depth", "2", "--batch-size", "3"]
     said = [
-        run("train", *study, "-m", name, "-o", "run", *small),
-        run("predict", "run", "images/{case}.png", "-o", "out", "--samples", "3"),
-        run("evaluate", "run", *study, "--samples", "3", "-o", "scores"),
-        run("evaluate", "out", *study, "-o", "more"),
-        run("report", "run", "-o", "report"),
+        run_raters("train", *study, "-m", name, "-o", "run", *small),
+        run_raters("predict", "run", "images/{case}.png", "-o", "out", "--samples", "3"),
+        run_raters("evaluate", "run", *study, "--samples", "3", "-o", "scores"),
+        run_raters("evaluate", "out", *study, "-o", "more"),
+        run_raters("report", "run", "-o", "report"),
     ]
     assert [each.code for each in said] == [0] * 5, [each.err for each in said]
     assert len(list(Path("out/sample-2").glob("*.png"))) == 6

@@ -5,7 +5,6 @@ Papers: Lin et al. (CVPR 2016), Dai et al. (ICCV 2015), Zhang and Zhuang (CVPR 2
 
 from __future__ import annotations
 
-import warnings
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -19,17 +18,16 @@ from torch import Tensor
 import raters
 from raters.core.errors import RatersError
 from raters.fusion.superpixels import region_graph
-from raters.learning.methods import learning_method
-from raters.learning.methods.base import Batch, Task
+from raters.learning.methods.base import Batch
 from raters.learning.methods.box_sup import Box, BoxSup, boxes_of, boxes_with_candidates, costs_of
 from raters.learning.methods.cycle_mix import CycleMix, holes, largest_parts, mixing_masks
 from raters.learning.methods.phases import generator_of
 from raters.learning.methods.region_method import add_by_region
 from raters.learning.methods.scribble_sup import ScribbleSup, histograms, likeness
-from raters.learning.networks import NetworkOptions, TruthNetwork, build_backbone
 from raters.learning.networks.normalise import Normalisation
 from raters.learning.training.dataset import CaseDataset
 from raters.study.study import Study
+from tests.support.learning import build_method, quiet_fit, small_task
 from tests.support.weak_studies import box_of, iou, marked_case, weak_study
 
 Array = NDArray[Any]
@@ -47,21 +45,16 @@ SMALL: dict[str, Any] = {
 FRESH = weak_study(10, start=500)
 
 
-def made(name: str, classes: int = 2, dims: int = 2, epochs: int = 6, **given: Any) -> Any:
-    entry = learning_method(name)
-
-    def network() -> TruthNetwork:
-        backbone = build_backbone(NetworkOptions("patch-cnn", 2, 1, "none"), 1, dims)
-        return TruthNetwork(backbone, classes, dims)
-
-    torch.manual_seed(0)
-    task = Task("segmentation", ("ann",), classes, dims, network, epochs)
-    method = entry.load()(task, entry.parse(given))
-    method.class_weights.copy_(torch.linspace(0.5, 2, classes))
-    return method
+def make_weak_method(
+    name: str, classes: int = 2, dims: int = 2, epochs: int = 6, **given: Any
+) -> Any:
+    """Make a method for one rater."""
+    task = small_task(dims, raters=["ann"], channels=1, classes=classes, epochs=epochs)
+    class_weights = np.linspace(0.5, 2, classes)
+    return build_method(name, task, given, seed=0, class_weights=class_weights.tolist())
 
 
-def batch_of(study: Study, method: Any = None) -> Batch:
+def collate_cases(study: Study, method: Any = None) -> Batch:
     """Make one batch of all cases, whole and as they are."""
     regions = method.regions if method is not None else None
     extra = method.extra if method is not None else None
@@ -71,21 +64,20 @@ def batch_of(study: Study, method: Any = None) -> Batch:
     return collate([data[k] for k in range(len(data))])
 
 
-def score(model: raters.Model, study: Study = FRESH) -> float:
+def mean_iou(model: raters.Model, study: Study = FRESH) -> float:
     found = [iou(model.predict(case) == 1, case.reference == 1) for case in study]
     return float(np.mean(found))
 
 
-def trained(study: Study, name: str, **options: Any) -> raters.Model:
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="the raters' mean matrix")
-        return raters.fit(study, name, **{**SMALL, **options})
+def train_small(study: Study, name: str, **options: Any) -> raters.Model:
+    """Train a small network for a few epochs."""
+    return quiet_fit(study, name, **{**SMALL, **options})
 
 
 @pytest.fixture(scope="module")
-def marks_alone() -> float:
+def iou_from_marks() -> float:
     """What partial cross entropy on the marks reaches."""
-    return score(trained(weak_study(), "mean"))
+    return mean_iou(train_small(weak_study(), "mean"))
 
 
 # Partial cross entropy
@@ -94,9 +86,9 @@ def marks_alone() -> float:
 @pytest.mark.parametrize("name", ["mean", "vote", "label-sampling"])
 def test_methods_that_are_partial_cross_entropy(name: str) -> None:
     study = weak_study(3, size=16)
-    method = made(name)
+    method = make_weak_method(name)
     method.prepare(study)
-    batch = batch_of(study)
+    batch = collate_cases(study)
     if method.has_targets:
         targets = np.stack([method.target(case) for case in study])
         batch["target"] = torch.from_numpy(targets)
@@ -189,9 +181,11 @@ def test_likeness_is_that_of_a_loop() -> None:
 def test_labels_of_superpixels_cost_least() -> None:
     """Marks, network and pairs as the formula has them, for every labelling of few superpixels."""
     study = weak_study(2, size=12)
-    method: ScribbleSup = made("scribble-sup", superpixels=9, superpixel_size=8, smoothness=0.6)
+    method: ScribbleSup = make_weak_method(
+        "scribble-sup", superpixels=9, superpixel_size=8, smoothness=0.6
+    )
     method.prepare(study)
-    batch = batch_of(study, method)
+    batch = collate_cases(study, method)
     log_truth = method.truth(batch["image"]).log().detach().double().numpy()
     for with_network in (False, True):
         if with_network:
@@ -224,9 +218,9 @@ def test_labels_of_superpixels_cost_least() -> None:
 
 def test_the_network_learns_the_labels_of_superpixels() -> None:
     study = weak_study(3, size=16)
-    method: ScribbleSup = made("scribble-sup")
+    method: ScribbleSup = make_weak_method("scribble-sup")
     method.prepare(study)
-    batch = batch_of(study, method)
+    batch = collate_cases(study, method)
     log_truth = method.truth(batch["image"]).log().detach().numpy()
     total = 0.0
     for row, case in enumerate(study):
@@ -251,12 +245,12 @@ def case_losses(log_truth: Array, labels: Tensor) -> list[float]:
 
 
 @pytest.mark.slow
-def test_turns_with_a_network_beat_marks_alone(marks_alone: float) -> None:
+def test_turns_with_a_network_beat_marks_alone(iou_from_marks: float) -> None:
     study = weak_study()
-    model = trained(study, "scribble-sup")
-    assert score(model) > marks_alone
+    model = train_small(study, "scribble-sup")
+    assert mean_iou(model) > iou_from_marks
     method: Any = model.method
-    first: ScribbleSup = made("scribble-sup")
+    first: ScribbleSup = make_weak_method("scribble-sup")
     first.prepare(study)
     end, start = (
         np.mean(
@@ -279,7 +273,7 @@ def test_classes_that_nobody_marked_in_an_image_are_not_in_it() -> None:
     marks[:, :, 8, 3:6] = 1
     marks[0, :, 8, 10:13] = 2
     study = Study.from_arrays(images, marks, classes=["rest", "one", "two"])
-    method: ScribbleSup = made("scribble-sup", classes=3)
+    method: ScribbleSup = make_weak_method("scribble-sup", classes=3)
     method.prepare(study)
     first, second = (method.found[k].numpy()[method.regions(c)] for k, c in enumerate(study))
     np.testing.assert_array_equal(first, images[0, 0])
@@ -326,7 +320,7 @@ def test_candidates_cost_what_a_loop_says() -> None:
 def test_candidates_hold_the_object_and_fill_the_box() -> None:
     for seed in range(3):
         study = weak_study(1, noise=0.1, what="boxes", start=seed)
-        method: BoxSup = made("box-sup")
+        method: BoxSup = make_weak_method("box-sup")
         pixels, boxes, regions, _ = method._parted(study[0])
         (box,) = boxes_with_candidates(study[0].image, pixels, boxes, regions)
         truth = study[0].reference == 1
@@ -361,9 +355,9 @@ def test_a_candidate_that_leaves_its_box_fills_it_badly() -> None:
 
 @pytest.mark.slow
 def test_candidates_in_turns_beat_filled_boxes() -> None:
-    filled = score(trained(weak_study(what="box masks"), "mean"))
-    model = trained(weak_study(what="boxes"), "box-sup")
-    assert score(model) > filled + 0.05
+    filled = mean_iou(train_small(weak_study(what="box masks"), "mean"))
+    model = train_small(weak_study(what="boxes"), "box-sup")
+    assert mean_iou(model) > filled + 0.05
 
 
 @pytest.mark.slow
@@ -371,11 +365,11 @@ def test_held_out_boxes_choose_a_network_that_finds_objects() -> None:
     """Though all that their labels say is background."""
     study = weak_study(what="boxes")
     options = {"select": "likelihood", "val_fraction": 0.2}
-    model = trained(study, "box-sup", **options)
-    assert score(model) > 0.5
-    method: BoxSup = made("box-sup")
+    model = train_small(study, "box-sup", **options)
+    assert mean_iou(model) > 0.5
+    method: BoxSup = make_weak_method("box-sup")
     method.prepare(study)
-    batch = batch_of(study, method)
+    batch = collate_cases(study, method)
     log_truth = method.truth(batch["image"]).log().detach().numpy()
     total = 0.0
     for row, case in enumerate(study):
@@ -389,7 +383,7 @@ def test_held_out_boxes_choose_a_network_that_finds_objects() -> None:
 
 def test_one_of_the_best_candidates_is_drawn_in_each_epoch() -> None:
     study = weak_study(6, what="boxes")
-    method: BoxSup = made("box-sup", candidates=3)
+    method: BoxSup = make_weak_method("box-sup", candidates=3)
     method.prepare(study)
     tables = []
     for epoch in range(4):
@@ -416,7 +410,7 @@ def test_boxes_by_their_kind() -> None:
     drawn = Study.from_arrays(images, labels, raters=["ann"], annotations={"ann": "box"})
     assert set(np.unique(drawn[0].labels)) == {-1, 0}
     for name in ("box-sup", "grabcut"):
-        model = trained(drawn, name, **TINY)
+        model = train_small(drawn, name, **TINY)
         assert model.truth(drawn[0]).shape == (2, 24, 24)
 
 
@@ -425,8 +419,8 @@ def test_boxes_by_their_kind() -> None:
 
 def test_the_loss_of_cycle_mix_is_that_of_a_loop() -> None:
     study = weak_study(3, size=20)
-    method: CycleMix = made("cycle-mix", global_consistency=0.3, local_consistency=0.2)
-    batch = batch_of(study)
+    method: CycleMix = make_weak_method("cycle-mix", global_consistency=0.3, local_consistency=0.2)
+    batch = collate_cases(study)
     step = method.step(batch)
     image = batch["image"].clone().requires_grad_()
     log_truth = method.network.log_truth(image)
@@ -488,11 +482,11 @@ def test_salient_blocks_are_kept() -> None:
 def test_an_image_alone_is_mixed_with_itself() -> None:
     """Its prediction with a hole must be that without, outside of the hole and nowhere else."""
     study = weak_study(1, size=20)
-    method: CycleMix = made("cycle-mix")
+    method: CycleMix = make_weak_method("cycle-mix")
     with torch.no_grad():  # predictions that depend on the image, unlike those of a fresh network
         for parameter in method.network.parameters():
             parameter.mul_(3)
-    batch = batch_of(study)
+    batch = collate_cases(study)
     draws = generator_of("mix", 0, 0, *batch["case"].tolist())
     order = torch.randperm(1, generator=draws)
     mixing_masks(torch.ones(1, 20, 20), order, draws)
@@ -529,11 +523,11 @@ def test_the_largest_part_of_each_class_is_kept() -> None:
 @pytest.mark.slow
 def test_consistent_predictions_are_learnt() -> None:
     """Beside the same mixtures without both terms, on images that nobody marked for training."""
-    batch = batch_of(FRESH)
+    batch = collate_cases(FRESH)
     terms = []
     for weight in (0.0, 1.0):
         given = {"global_consistency": weight, "local_consistency": weight}
-        method: Any = trained(weak_study(), "cycle-mix", **given).method
+        method: Any = train_small(weak_study(), "cycle-mix", **given).method
         terms.append(method.step(batch).terms)
     for name in ("global", "local"):
         assert terms[1][name] < terms[0][name]
@@ -544,9 +538,9 @@ def test_consistent_predictions_are_learnt() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["lazy-snapping", "grabcut"])
-def test_masks_from_marks_beat_marks_alone(name: str, marks_alone: float) -> None:
-    model = trained(weak_study(), name)
-    assert score(model) > marks_alone
+def test_masks_from_marks_beat_marks_alone(name: str, iou_from_marks: float) -> None:
+    model = train_small(weak_study(), name)
+    assert mean_iou(model) > iou_from_marks
 
 
 # All of them
@@ -557,23 +551,23 @@ def test_masks_from_marks_beat_marks_alone(name: str, marks_alone: float) -> Non
 def test_one_class_alone_tells_nothing(name: str) -> None:
     study = weak_study(4, size=16, what="boxes")
     with pytest.raises(RatersError, match=r"found marks of .* alone in all cases, expected two"):
-        trained(study, name)
+        train_small(study, name)
 
 
 def test_box_sup_wants_boxes_of_one_class() -> None:
     marks = weak_study(4, size=16)
     with pytest.raises(RatersError, match=r"that are no box, from .* box-sup takes no scribbles"):
-        trained(marks, "box-sup")
+        train_small(marks, "box-sup")
     masks = Study.from_arrays(
         np.stack([c.image for c in marks]), np.stack([c.reference[None] for c in marks])
     )
     with pytest.raises(RatersError, match="found no boxes in any case, expected some"):
-        trained(masks, "box-sup")
+        train_small(masks, "box-sup")
     boxes = np.stack([case.labels for case in weak_study(4, size=16, what="boxes")])
     boxes[0, 0, 0, :2] = 1, 2
     three = Study.from_arrays(np.stack([c.image for c in marks]), boxes, classes=["a", "b", "c"])
     with pytest.raises(RatersError, match="found 3 classes, expected 2: a box does not say"):
-        trained(three, "box-sup")
+        train_small(three, "box-sup")
 
 
 @pytest.mark.parametrize("name", ["lazy-snapping", "grabcut", "scribble-sup", "cycle-mix"])
@@ -583,7 +577,7 @@ def test_an_image_without_marks_and_marks_that_contradict_do_no_harm(name: str) 
     marks[2] = -1
     other = np.where(marks >= 0, 1 - marks, -1)
     other[1:] = -1  # of the first image all marks contradict
-    model = trained(Study.from_arrays(images, np.concatenate([marks, other], 1)), name, **TINY)
+    model = train_small(Study.from_arrays(images, np.concatenate([marks, other], 1)), name, **TINY)
     assert np.isfinite(model.truth(images[0])).all()
 
 
@@ -599,7 +593,7 @@ def test_volumes(name: str) -> None:
         labels[:] = 0
         labels[:, :, 3:9, 3:9, 2:6] = -1
     options = {**TINY, "patch_size": (8, 8, 8), "patches_per_case": 2}
-    model = trained(Study.from_arrays(images, labels), name, **options)
+    model = train_small(Study.from_arrays(images, labels), name, **options)
     assert model.truth(images[0]).shape == (2, 12, 12, 8)
 
 
@@ -607,10 +601,12 @@ def test_volumes(name: str) -> None:
 @pytest.mark.parametrize("name", ["scribble-sup", "box-sup"])
 def test_a_run_that_was_stopped_goes_on_as_if_it_was_not(name: str, tmp_path: Path) -> None:
     study = weak_study(6, size=16, what="boxes" if name == "box-sup" else "marks")
-    whole = trained(study, name, **{**TINY, "epochs": 4}, folder=tmp_path / "whole")
+    whole = train_small(study, name, **{**TINY, "epochs": 4}, folder=tmp_path / "whole")
     stopped = Stop(after=3)
     with pytest.raises(KeyboardInterrupt):
-        trained(study, name, **{**TINY, "epochs": 4, "progress": stopped}, folder=tmp_path / "part")
+        train_small(
+            study, name, **{**TINY, "epochs": 4, "progress": stopped}, folder=tmp_path / "part"
+        )
     model = raters.fit(study, folder=tmp_path / "part", resume=True, progress=False)
     for key, value in whole.method.state_dict().items():
         torch.testing.assert_close(model.method.state_dict()[key], value, rtol=0, atol=0)

@@ -47,7 +47,7 @@ def truth_network(
     return TruthNetwork(backbone, classes, spatial_dims if backbone.dense else 0)
 
 
-def images(spatial_dims: int, size: tuple[int, ...] | None = None, cases: int = 2) -> Tensor:
+def draw_images(spatial_dims: int, size: tuple[int, ...] | None = None, cases: int = 2) -> Tensor:
     space = SIZES[spatial_dims] if size is None else size
     return torch.randn(cases, 2, *space, generator=torch.Generator().manual_seed(7))
 
@@ -55,7 +55,7 @@ def images(spatial_dims: int, size: tuple[int, ...] | None = None, cases: int = 
 @pytest.mark.parametrize(("name", "spatial_dims", "norm"), CASES)
 def test_shapes_and_gradients(name: str, spatial_dims: int, norm: str) -> None:
     network = truth_network(small(name, norm=norm), spatial_dims)
-    image = images(spatial_dims)
+    image = draw_images(spatial_dims)
     features, logits = network(image)
     space = image.shape[2:] if NETWORKS[name].dense else ()
     assert network.backbone.dense == NETWORKS[name].dense
@@ -79,7 +79,7 @@ def test_shapes_and_gradients(name: str, spatial_dims: int, norm: str) -> None:
 def test_any_size_of_image_even_a_single_one(name: str, size: tuple[int, ...], norm: str) -> None:
     depth = {"unet": 4, "segresnet": 4, "cnn": 3}.get(name, small(name).depth)
     network = truth_network(small(name, depth=depth, norm=norm, width=2), len(size))
-    features, logits = network(images(len(size), size, cases=1))
+    features, logits = network(draw_images(len(size), size, cases=1))
     assert features.shape[2:] == logits.shape[2:] == (size if network.backbone.dense else ())
     assert torch.isfinite(logits).all()
 
@@ -87,13 +87,13 @@ def test_any_size_of_image_even_a_single_one(name: str, size: tuple[int, ...], n
 @pytest.mark.parametrize("name", ["unet", "segresnet"])
 def test_images_of_fitting_size_are_not_changed(name: str) -> None:
     network = truth_network(small(name), 2)
-    image = images(2, (16, 8))
+    image = draw_images(2, (16, 8))
     assert torch.equal(network(image)[0], network.backbone(image))
 
 
 def test_padding_repeats_the_edge_on_both_sides_and_is_cropped() -> None:
     network = truth_network(small("unet", norm="none"), 2)
-    image = images(2, (13, 10))
+    image = draw_images(2, (13, 10))
     padded = functional.pad(image, (1, 1, 1, 2), mode="replicate")
     expected = network.backbone(padded)[:, :, 1:14, 1:11]
     assert torch.equal(network(image)[0], expected)
@@ -101,7 +101,7 @@ def test_padding_repeats_the_edge_on_both_sides_and_is_cropped() -> None:
 
 def test_unet_sees_single_pixels_at_full_resolution() -> None:
     network = truth_network(small("unet", norm="none"), 2)
-    image = images(2, (16, 16))
+    image = draw_images(2, (16, 16))
     changed = image.clone()
     changed[:, :, 8, 8] += 1
     difference = (network(changed)[0] - network(image)[0]).abs().sum((0, 1))
@@ -116,7 +116,7 @@ def test_unet_sees_single_pixels_at_full_resolution() -> None:
     ("name", "spatial_dims"), [(n, d) for n, d, norm in CASES if norm == "none"]
 )
 def test_the_seed_decides(name: str, spatial_dims: int) -> None:
-    image = images(spatial_dims)
+    image = draw_images(spatial_dims)
     first, again, other = (
         truth_network(small(name), spatial_dims, s).eval()(image)[1] for s in (1, 1, 2)
     )
@@ -132,7 +132,7 @@ def test_weights_can_be_saved_and_loaded(name: str) -> None:
     torch.save(one.state_dict(), file)
     file.seek(0)
     two.load_state_dict(torch.load(file, weights_only=True))
-    assert torch.equal(one(images(spatial_dims))[1], two(images(spatial_dims))[1])
+    assert torch.equal(one(draw_images(spatial_dims))[1], two(draw_images(spatial_dims))[1])
 
 
 @pytest.mark.parametrize("name", list(NETWORKS))
@@ -155,7 +155,7 @@ def test_deeper_is_larger(name: str) -> None:
 def test_dropout_only_in_training(name: str) -> None:
     spatial_dims = NETWORKS[name].spatial_dims[0]
     network = truth_network(small(name, dropout=0.5, width=8), spatial_dims)
-    image = images(spatial_dims)
+    image = draw_images(spatial_dims)
     assert not torch.equal(network(image)[1], network(image)[1])
     network.eval()
     assert torch.equal(network(image)[1], network(image)[1])
@@ -165,7 +165,7 @@ def test_dropout_only_in_training(name: str) -> None:
 @pytest.mark.parametrize("norm", ["instance", "group"])
 def test_no_layer_looks_at_other_images_of_the_batch(name: str, norm: str) -> None:
     network = truth_network(small(name, norm=norm), 2)  # in training mode, where batch norm would
-    image = images(2, cases=3)
+    image = draw_images(2, cases=3)
     torch.testing.assert_close(network(image)[1][:1], network(image[:1])[1], rtol=1e-3, atol=1e-4)
     kinds = {type(module).__name__ for module in network.modules()}
     assert not any("BatchNorm" in kind for kind in kinds)
@@ -175,7 +175,7 @@ def test_no_layer_looks_at_other_images_of_the_batch(name: str, norm: str) -> No
 # --- the patch network ---------------------------------------------------------------------------
 
 
-def on_a_patch(network: PatchCNN, patch: Tensor) -> Tensor:
+def run_on_patch(network: PatchCNN, patch: Tensor) -> Tensor:
     """Run the plain network with strides on one patch, with the weights of the dense one."""
     spatial_dims = patch.ndim - 2
     convolve = {2: functional.conv2d, 3: functional.conv3d}[spatial_dims]
@@ -200,13 +200,13 @@ def test_patch_network_equals_its_plain_form_on_each_patch(spatial_dims: int, de
     network = truth_network(small("patch-cnn", norm="none", depth=depth), spatial_dims).backbone
     side = network.patch_side
     before = network.before
-    image = images(spatial_dims, tuple(side + more for more in (3, 2, 1)[:spatial_dims]))
+    image = draw_images(spatial_dims, tuple(side + more for more in (3, 2, 1)[:spatial_dims]))
     dense = network(image)
     count = 0
     for start in itertools.product(*(range(length - side + 1) for length in image.shape[2:])):
         patch = image[(slice(None), slice(None), *(slice(at, at + side) for at in start))]
         found = dense[(slice(None), slice(None), *(at + before for at in start))]
-        torch.testing.assert_close(found, on_a_patch(network, patch), rtol=1e-4, atol=1e-5)
+        torch.testing.assert_close(found, run_on_patch(network, patch), rtol=1e-4, atol=1e-5)
         count += 1
     assert count == (12 if spatial_dims == 2 else 24)
     assert before == side // 2
@@ -251,12 +251,12 @@ def test_resnet_50_has_the_published_number_of_weights() -> None:
 
 def test_resnet_without_norm_does_not_explode() -> None:
     network = truth_network(small("resnet", depth=50, norm="none", width=8), 2)
-    assert network(images(2, (16, 16)))[0].std() < 10
+    assert network(draw_images(2, (16, 16)))[0].std() < 10
 
 
 def test_mlp_without_layers_is_logistic_regression() -> None:
     network = truth_network(NetworkOptions("mlp", depth=0), 0)
-    image = images(0)
+    image = draw_images(0)
     features, logits = network(image)
     assert torch.equal(features, image)
     torch.testing.assert_close(logits, image @ network.head.weight.T + network.head.bias)

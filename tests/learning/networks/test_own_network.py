@@ -22,7 +22,7 @@ from raters.learning.networks.registry import OwnBackbone, maker
 from raters.learning.training.options import checked_options
 from raters.learning.training.prepare import make_method, plan_training
 from raters.study.study import Study
-from tests.support.command_line import draw_masks, images, pattern, run_in_process
+from tests.support.command_line import Outcome, Run, draw_masks, images_option, pattern
 
 SHORT: dict[str, Any] = {"epochs": 2, "batch_size": 3, "progress": False}
 SOURCE = """
@@ -40,7 +40,7 @@ def broken():
 
 
 @pytest.fixture(autouse=True)
-def nothing_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
+def no_allowed_networks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(network_options, "_allowed", {})
 
 
@@ -54,7 +54,7 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     sys.modules.pop("my_nets", None)
 
 
-def masks(cases: int = 6, side: int = 18) -> Study:
+def draw_mask_study(cases: int = 6, side: int = 18) -> Study:
     rng = np.random.default_rng(0)
     truth = rng.random((cases, 1, side, side)) < 0.4
     found = np.where(rng.random((cases, 2, side, side)) < 0.9, truth, ~truth)
@@ -149,14 +149,15 @@ class TestNames:
     @pytest.mark.usefixtures("package")
     def test_what_cannot_be_imported_or_made(self, name: str, says: str) -> None:
         with pytest.raises(RatersError, match=says):
-            raters.fit(masks(4), "vote", network=name, **SHORT)
+            raters.fit(draw_mask_study(4), "vote", network=name, **SHORT)
 
 
 @pytest.mark.parametrize(
-    ("method", "network"), [("pixel-cm", monai), ("separate", plain()), ("vote", plain)]
+    ("method", "network"),
+    [("pixel-cm", monai), ("separate", plain()), ("vote", plain)],
 )
 def test_trained_saved_and_opened(method: str, network: Any, tmp_path: Path) -> None:
-    study = masks()
+    study = draw_mask_study()
     model = raters.fit(study, method, network=network, folder=tmp_path / "run", **SHORT)
     again = raters.fit(study, method, network=network, **SHORT)
     assert np.array_equal(model.truth(study[0]), again.truth(study[0]))  # one seed, one result
@@ -176,7 +177,7 @@ def test_trained_saved_and_opened(method: str, network: Any, tmp_path: Path) -> 
 def test_the_copies_learn_apart_and_the_given_module_stays() -> None:
     net = plain()
     before = net[0].weight.clone()  # type: ignore[index, operator]
-    model = raters.fit(masks(), "separate", network=net, **SHORT)
+    model = raters.fit(draw_mask_study(), "separate", network=net, **SHORT)
     assert torch.equal(net[0].weight, before)  # type: ignore[index]
     first, second = (n.backbone.net[0].weight for n in model.method.networks)  # type: ignore
     assert not torch.equal(first, before)
@@ -190,7 +191,7 @@ def test_what_is_learnt_is_what_a_network_of_raters_would_learn() -> None:
     def same(in_channels: int, spatial_dims: int) -> nn.Module:
         return Inside(in_channels, spatial_dims, 2, 2, "instance", 0.0)
 
-    study = masks()
+    study = draw_mask_study()
     own = raters.fit(study, "pixel-cm", network=same, **SHORT).method.state_dict()
     named = raters.fit(study, "pixel-cm", network="unet", width=2, depth=2, **SHORT)
     for name, value in named.method.state_dict().items():
@@ -199,7 +200,7 @@ def test_what_is_learnt_is_what_a_network_of_raters_would_learn() -> None:
 
 def test_sizes_are_those_of_the_networks_of_raters() -> None:
     with pytest.raises(RatersError, match=r"found width=4 with the network .*expected none"):
-        raters.fit(masks(4), "vote", network=plain, width=4, **SHORT)
+        raters.fit(draw_mask_study(4), "vote", network=plain, width=4, **SHORT)
 
 
 @pytest.mark.usefixtures("package")
@@ -214,7 +215,7 @@ def test_images_that_are_classified() -> None:
 
 @pytest.mark.usefixtures("package")
 def test_a_run_resumes_to_the_same_weights() -> None:
-    study = masks()
+    study = draw_mask_study()
     given: dict[str, Any] = {**SHORT, "network": "my_nets:make"}
     raters.fit(study, "pixel-cm", folder="whole", **given)
 
@@ -231,20 +232,19 @@ def test_a_run_resumes_to_the_same_weights() -> None:
 
 
 @pytest.mark.slow
-def test_all_verbs(
-    package: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_all_verbs(package: Path, run_raters: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     draw_masks(package / "data", cases=6)
-    study = [pattern(package / "data"), *images(package / "data")]
+    study = [pattern(package / "data"), *images_option(package / "data")]
     words = [*study, "-m", "global-cm", "--epochs", "1", "--batch-size", "4"]
     own = ["--network", "my_nets:make"]
 
-    def run(*arguments: object) -> Any:
+    def run_anew(*arguments: object) -> Outcome:
+        """Run a command to which no network is allowed or known yet."""
         monkeypatch.setattr(network_options, "_allowed", {})
         sys.modules.pop("my_nets", None)
-        return run_in_process(capsys, monkeypatch, *arguments)
+        return run_raters(*arguments)
 
-    assert run("train", *words, *own, "-o", "run").code == 0
+    assert run_anew("train", *words, *own, "-o", "run").code == 0
     verbs: list[list[object]] = [
         ["predict", "run", study[2], "-o", "predictions"],
         ["evaluate", "run", *study, "--split", "held-out"],
@@ -254,11 +254,11 @@ def test_all_verbs(
         ["train", *study, "-o", "other", "--config", "run/config.yaml"],
     ]
     for verb in verbs:
-        refused = run(*verb)
+        refused = run_anew(*verb)
         assert refused.code == 2, (verb, refused)
         assert "--network my_nets:make" in refused.err
         assert "my_nets" not in sys.modules  # nothing was imported because a folder names it
-        said = run(*verb, *own)
+        said = run_anew(*verb, *own)
         assert said.code == 0, (verb, said.err)
     monkeypatch.setattr(network_options, "_allowed", {})
     raters.learning.networks.allow("my_nets:make")
@@ -274,7 +274,7 @@ def test_options_are_checked_without_torch() -> None:
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-def flat() -> nn.Module:
+def flat_network() -> nn.Module:
     return nn.Sequential(nn.Flatten(), nn.Linear(144, 5))
 
 
@@ -282,11 +282,11 @@ def flat() -> nn.Module:
 def test_a_network_of_one_size(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     study = Study.from_arrays(rng.normal(size=(8, 1, 12, 12)), rng.integers(0, 2, (8, 3)))
-    model = raters.fit(study, "global-cm", network=flat, folder=tmp_path / "run", **SHORT)
-    opened = raters.load(tmp_path / "run", network=flat)
-    assert raters.report(tmp_path / "run", tmp_path / "report", network=flat).exists()
+    model = raters.fit(study, "global-cm", network=flat_network, folder=tmp_path / "run", **SHORT)
+    opened = raters.load(tmp_path / "run", network=flat_network)
+    assert raters.report(tmp_path / "run", tmp_path / "report", network=flat_network).exists()
     with pytest.warns(UserWarning, match="train"):
-        scores = raters.evaluate(tmp_path / "run", study, network=flat)
+        scores = raters.evaluate(tmp_path / "run", study, network=flat_network)
     assert scores.main == raters.evaluate(opened, study).main
     with pytest.raises(RatersError, match="expected leave to import and run it"):
         raters.evaluate(tmp_path / "run", study)
@@ -295,7 +295,7 @@ def test_a_network_of_one_size(tmp_path: Path) -> None:
         opened.truth(np.zeros((1, 13, 12), np.float32))
     other = Study.from_arrays(rng.normal(size=(8, 1, 9, 9)), rng.integers(0, 2, (8, 3)))
     with pytest.raises(RatersError, match="RuntimeError when the network"):
-        raters.fit(other, "global-cm", network=flat, **SHORT)
+        raters.fit(other, "global-cm", network=flat_network, **SHORT)
 
 
 def test_features_that_depend_on_the_size() -> None:
@@ -307,7 +307,8 @@ def test_features_that_depend_on_the_size() -> None:
 
 def test_batch_norm_in_several_processes() -> None:
     planned = plan_training(
-        masks(), checked_options("global-cm", {"network": plain(), "devices": 2, "batch_size": 2})
+        draw_mask_study(),
+        checked_options("global-cm", {"network": plain(), "devices": 2, "batch_size": 2}),
     )
     with pytest.warns(UserWarning, match="has batch norm, which is not the same in all processes"):
         make_method(planned)
@@ -319,9 +320,13 @@ def test_a_network_of_patches_of_one_size() -> None:
             return super().forward(image.reshape(-1, 1, 10, 10))
 
     model = raters.fit(
-        masks(), "pixel-cm", network=Fixed(1, 3, 3, padding=1), patch_size=(10, 10), **SHORT
+        draw_mask_study(),
+        "pixel-cm",
+        network=Fixed(1, 3, 3, padding=1),
+        patch_size=(10, 10),
+        **SHORT,
     )
-    assert model.truth(masks()[0]).shape == (2, 18, 18)
+    assert model.truth(draw_mask_study()[0]).shape == (2, 18, 18)
 
 
 def test_outputs_of_another_type_are_refused() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import json
 from itertools import product
 from pathlib import Path
@@ -22,7 +21,7 @@ from raters.learning.prediction.fuse_model import ModelConsensus
 from raters.learning.prediction.predict import OVERLAP, gaussian_weights, starts_of
 from raters.learning.training.model import Model
 from raters.study.study import Study
-from tests.support.command_line import Run, draw_masks, images, pattern, run_alone, run_in_process
+from tests.support.command_line import Run, draw_masks, images_option, pattern, run_alone
 from tests.support.models import make_model
 
 FUSES = [name for name, entry in METHODS.items() if "fusion" in entry.answers]
@@ -30,12 +29,7 @@ CONFUSION = ["global-cm", "single-cm", "pixel-cm", "low-rank-cm", "oracle-cm"]
 RATERS = ("ann", "bob", "cy")
 
 
-@pytest.fixture
-def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
-    return functools.partial(run_in_process, capsys, monkeypatch)
-
-
-def masks(space: tuple[int, ...] = (6, 5), raters_of: tuple[str, ...] = RATERS) -> Study:
+def draw_mask_study(space: tuple[int, ...] = (6, 5), raters_of: tuple[str, ...] = RATERS) -> Study:
     """Draw masks of classes 0 and 4 with missing pixels, and a pixel that nobody labelled."""
     rng = np.random.default_rng(0)
     labels = rng.integers(-1, 2, (2, len(raters_of), *space))
@@ -64,7 +58,7 @@ def posterior(model: Model, case: Any, names: tuple[str, ...]) -> NDArray[np.flo
 def test_image_and_labels_are_joined_as_the_model_says(name: str) -> None:
     """Raters are matched by name: here in another order, one of them absent."""
     model = make_model(name, raters=(*RATERS, "dan"))
-    study = masks(raters_of=("cy", "ann"))
+    study = draw_mask_study(raters_of=("cy", "ann"))
     consensus = raters.fuse(study, name, model=model)
     for case, fusion in consensus.iter_cases():
         expected = posterior(model, case, ("cy", "ann"))
@@ -87,7 +81,7 @@ def test_volumes_larger_than_the_patch_come_in_windows() -> None:
     """The posteriors of windows, each fused alone, are blended as the windows of `predict` are."""
     side = (8, 8, 8)
     model = make_model("global-cm", spatial_dims=3, raters=RATERS, patch_size=side)
-    study = masks((12, 9, 8))
+    study = draw_mask_study((12, 9, 8))
     found = raters.fuse(study, "global-cm", model=model)["0"].truth
     image = model.pixels(study["0"])
     labels = torch.from_numpy(study["0"].labels.astype(np.int64))
@@ -105,7 +99,7 @@ def test_volumes_larger_than_the_patch_come_in_windows() -> None:
     np.testing.assert_allclose(found, sums / total, rtol=1e-4)
 
 
-def table(tasks: int = 7, raters_of: tuple[str, ...] = RATERS) -> Study:
+def draw_table_study(tasks: int = 7, raters_of: tuple[str, ...] = RATERS) -> Study:
     """Make a table in which a rater answers a task twice."""
     rng = np.random.default_rng(1)
     labels = rng.integers(-1, 3, (tasks, len(raters_of)))
@@ -125,7 +119,7 @@ def test_answers_of_a_table(name: str) -> None:
         values=(0, 1, 2),
         raters=("zoe", *RATERS[::-1]),
     )
-    study = table()
+    study = draw_table_study()
     consensus = raters.fuse(study, model=model)
     for k, case in enumerate(study.iter_cases()):
         p = model.truth(case).astype(np.float64)
@@ -168,11 +162,11 @@ class TestCommand:
 
     def words(self, folder: Path, model: str = "run") -> list[object]:
         named = ["--values", "0=class 0,4=class 4"]
-        study = [pattern(folder), *images(folder), *named]
+        study = [pattern(folder), *images_option(folder), *named]
         return ["fuse", *study, "--model", folder / model, "-o", folder / "out"]
 
-    def test_files_and_resuming(self, folder: Path, run: Run) -> None:
-        said = run(*self.words(folder), "-m", "global-cm", "--soft")
+    def test_files_and_resuming(self, folder: Path, run_raters: Run) -> None:
+        said = run_raters(*self.words(folder), "-m", "global-cm", "--soft")
         assert said.code == 0, said.err
         assert "3 cases fused" in said.out
         study = raters.read(
@@ -187,15 +181,15 @@ class TestCommand:
         assert content["fusion"]["method"] == "global-cm"
         assert set(content["cases"]) == {"c0", "c1", "c2"}
         assert (folder / "out" / "raters.csv").read_text().startswith("case,rater,class,sensit")
-        again = run(*self.words(folder), "--soft")  # the method is that of the model
+        again = run_raters(*self.words(folder), "--soft")  # the method is that of the model
         assert again.code == 0 and "0 cases fused, 3 were there already" in again.out
         make_model("global-cm", raters=RATERS, norm="none").save(folder / "run")
-        other = run(*self.words(folder), "--soft")
+        other = run_raters(*self.words(folder), "--soft")
         assert other.code == 2 and "holds other work" in other.err
 
-    def test_a_case_without_an_image_fails_alone(self, folder: Path, run: Run) -> None:
+    def test_a_case_without_an_image_fails_alone(self, folder: Path, run_raters: Run) -> None:
         (folder / "images" / "c1.png").unlink()
-        said = run(*self.words(folder))
+        said = run_raters(*self.words(folder))
         assert said.code == 2 and "no image of case 'c1'" in said.err
         assert (folder / "out" / "c0.png").exists() and not (folder / "out" / "c1.png").exists()
 
@@ -218,26 +212,26 @@ class TestCommand:
         ],
     )
     def test_what_is_refused(
-        self, model: str, more: list[str], message: str, folder: Path, run: Run
+        self, model: str, more: list[str], message: str, folder: Path, run_raters: Run
     ) -> None:
-        said = run(*self.words(folder, model), *more)
+        said = run_raters(*self.words(folder, model), *more)
         assert said.code == 2 and message in said.err
         assert not (folder / "out").exists() or not list((folder / "out").glob("*.png"))
 
-    def test_methods_that_fuse_are_named(self, folder: Path, run: Run) -> None:
-        said = run(*self.words(folder, "separate")).err
+    def test_methods_that_fuse_are_named(self, folder: Path, run_raters: Run) -> None:
+        said = run_raters(*self.words(folder, "separate")).err
         assert all(name in said for name in FUSES) and set(CONFUSION) <= set(FUSES)
         assert "separate," not in said.split("expected one of")[1]
 
-    def test_a_learning_method_needs_its_model(self, folder: Path, run: Run) -> None:
-        said = run("fuse", pattern(folder), "-m", "max-mig", "-o", folder / "out")
+    def test_a_learning_method_needs_its_model(self, folder: Path, run_raters: Run) -> None:
+        said = run_raters("fuse", pattern(folder), "-m", "max-mig", "-o", folder / "out")
         assert said.code == 2
         assert "found the method 'max-mig' without a model, expected --model RUN" in said.err
 
-    def test_no_images(self, folder: Path, run: Run) -> None:
+    def test_no_images(self, folder: Path, run_raters: Run) -> None:
         words = self.words(folder)
         del words[2:4]
-        said = run(*words)
+        said = run_raters(*words)
         assert said.code == 2 and "found no images, expected some: a model fuses" in said.err
 
     @pytest.mark.slow
@@ -265,4 +259,4 @@ def test_a_table_with_a_task_without_features(tmp_path: Path) -> None:
     with pytest.raises(RatersError, match="found a table, expected masks"):
         consensus.fuse_case(study[0])
     with pytest.raises(RatersError, match="found masks, expected a table"):
-        _ = raters.fuse(masks(), model=make_model("global-cm", raters=RATERS)).table  # type: ignore[attr-defined]
+        _ = raters.fuse(draw_mask_study(), model=make_model("global-cm", raters=RATERS)).table  # type: ignore[attr-defined]

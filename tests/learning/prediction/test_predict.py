@@ -33,17 +33,12 @@ from raters.learning.prediction.predict import (
 from raters.learning.prediction.predict_study import predict_study
 from raters.learning.prediction.writing import Outputs
 from raters.study.study import Study
-from tests.support.command_line import Run, run_in_process
+from tests.support.command_line import Run, predict_words
 from tests.support.makers import save
-from tests.support.models import RATERS, make_model, told_through
+from tests.support.models import RATERS, apply_matrix, make_model
 
 Array = NDArray[Any]
 RNG = np.random.default_rng(0)
-
-
-@pytest.fixture
-def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
-    return lambda *arguments: run_in_process(capsys, monkeypatch, "predict", *arguments)
 
 
 def bands_together(image: torch.Tensor, function: Any, window: Any, overlap: float = 0.25) -> Any:
@@ -131,7 +126,7 @@ class TestOneCase:
         found = predict_case(model, RNG.normal(size=(1, 9, 12)), Asked(RATERS, confusion=True))
         assert found.confusion is not None
         for k, rater in enumerate(RATERS):
-            expected = told_through(method, found.truth, found.confusion[k])
+            expected = apply_matrix(method, found.truth, found.confusion[k])
             assert np.allclose(found.as_rater(rater), expected, atol=1e-6)
         assert np.allclose(found.truth.sum(axis=0), 1, atol=1e-6)
 
@@ -239,17 +234,15 @@ def pictures(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def given(folder: Path, out: str = "out") -> list[Path | str]:
-    return [folder / "model", folder / "images", "-o", folder / out]
-
-
 class TestFiles:
     """What is written, and when nothing has to be."""
 
-    def test_volumes_keep_grid_and_values(self, brains: Path, tmp_path: Path, run: Run) -> None:
+    def test_volumes_keep_grid_and_values(
+        self, brains: Path, tmp_path: Path, run_predict: Run
+    ) -> None:
         options = ["--probabilities", "--entropy", "--as-rater", "../x", "--confusion"]
         out = tmp_path / "out"
-        said = run(brains / "model", brains / "images", "-o", out, *options)
+        said = run_predict(brains / "model", brains / "images", "-o", out, *options)
         assert said.code == 0, said.err
         assert "3 cases predicted" in said.out
         assert "megapixels/s" in said.out
@@ -314,30 +307,30 @@ class TestFiles:
         assert mine.exists()
         assert not old.exists()  # of the image as it was
 
-    def test_matrices_that_never_vary_are_one_table(self, pictures: Path, run: Run) -> None:
+    def test_matrices_that_never_vary_are_one_table(self, pictures: Path, run_predict: Run) -> None:
         model = make_model("global-cm")
         model.save(pictures / "model")
-        assert run(*given(pictures), "--confusion").code == 0
-        rows = table(pictures / "out" / "confusion.csv")
+        assert run_predict(*predict_words(pictures), "--confusion").code == 0
+        rows = read_table_rows(pictures / "out" / "confusion.csv")
         expected = model.confusion(np.zeros((1, 8, 8)))[..., 0, 0]
         found = np.array([float(row["p"]) for row in rows]).reshape(3, 2, 2)
         assert np.allclose(found, expected, atol=1e-6)
         assert [row["rater"] for row in rows[::4]] == list(RATERS)
 
-    def test_finished_cases_are_skipped(self, pictures: Path, run: Run) -> None:
-        arguments = [*given(pictures), "--probabilities", "--json"]
-        assert json.loads(run(*arguments).out)["written"] == 4
+    def test_finished_cases_are_skipped(self, pictures: Path, run_predict: Run) -> None:
+        arguments = [*predict_words(pictures), "--probabilities", "--json"]
+        assert json.loads(run_predict(*arguments).out)["written"] == 4
         before = {p: p.stat().st_mtime_ns for p in (pictures / "out").rglob("c*")}
         assert len(before) == 8
-        said = json.loads(run(*arguments).out)
+        said = json.loads(run_predict(*arguments).out)
         assert (said["written"], said["skipped"]) == (0, 4)
         assert {p: p.stat().st_mtime_ns for p in before} == before
         (pictures / "out" / "soft" / "c1.npy").unlink()
         save(pictures / "images" / "c2.png", np.zeros((20, 24), np.uint8))
-        said = json.loads(run(*arguments).out)
+        said = json.loads(run_predict(*arguments).out)
         assert (said["written"], said["skipped"]) == (2, 2)
-        assert json.loads(run(*arguments, "--entropy").out)["written"] == 4
-        assert json.loads(run(*arguments).out)["skipped"] == 4
+        assert json.loads(run_predict(*arguments, "--entropy").out)["written"] == 4
+        assert json.loads(run_predict(*arguments).out)["skipped"] == 4
 
     def test_what_was_stopped_goes_on(
         self, pictures: Path, monkeypatch: pytest.MonkeyPatch
@@ -364,20 +357,23 @@ class TestFiles:
         result = predict_study(model, study, pictures / "out", Outputs(probabilities=True))
         assert (result.written, result.skipped) == (2, 2)
 
-    def test_other_work_is_not_mixed_in(self, pictures: Path, run: Run) -> None:
-        assert run(*given(pictures)).code == 0
+    def test_other_work_is_not_mixed_in(self, pictures: Path, run_predict: Run) -> None:
+        assert run_predict(*predict_words(pictures)).code == 0
         make_model("low-rank-cm", patch_size=(16, 16)).save(pictures / "model")
-        said = run(*given(pictures))
+        said = run_predict(*predict_words(pictures))
         assert said.code == 2
         assert "holds other work" in said.err
-        assert run(*given(pictures), "--overwrite").code == 0
+        assert run_predict(*predict_words(pictures), "--overwrite").code == 0
         (pictures / "mine").mkdir()
         (pictures / "mine" / "c0.png").touch()
-        assert "found a folder with other files (c0.png)" in run(*given(pictures, "mine")).err
+        assert (
+            "found a folder with other files (c0.png)"
+            in run_predict(*predict_words(pictures, "mine")).err
+        )
 
-    def test_evaluate_reads_them(self, pictures: Path, run: Run) -> None:
+    def test_evaluate_reads_them(self, pictures: Path, run_predict: Run) -> None:
         options = ["--probabilities", "--entropy", "--as-rater", "ann", "--confusion"]
-        assert run(*given(pictures), *options).code == 0
+        assert run_predict(*predict_words(pictures), *options).code == 0
         for what in ("out", "out/as-ann"):
             pattern = f"{pictures}/{what}/{{case}}.png"  # a reference that is the prediction itself
             study = raters.read(pattern, truth=True, values="0=class 0,4=class 4")
@@ -386,7 +382,7 @@ class TestFiles:
             assert scores.summary[0]["dice"] == 1
             assert scores.summary[0]["cases"] == 4
 
-    def test_every_kind_of_input_is_the_same(self, pictures: Path, run: Run) -> None:
+    def test_every_kind_of_input_is_the_same(self, pictures: Path, run_predict: Run) -> None:
         listed = "".join(f"c{k},images/c{k}.png\n" for k in range(4))
         (pictures / "list.csv").write_text("case,image\n" + listed)
         masks = np.zeros((4, 3, 20, 24), int)
@@ -399,17 +395,19 @@ class TestFiles:
             classes={0: "class 0", 4: "class 4"},
         ).write(pictures / "study")
         np.save(pictures / "images.npy", np.stack(images))
-        assert run(*given(pictures)).code == 0
+        assert run_predict(*predict_words(pictures)).code == 0
         expected = [picture(pictures / "out" / f"c{k}.png") for k in range(4)]
         sources = [f"{pictures}/images/{{case}}.png", pictures / "list.csv", pictures / "study"]
         for number, source in enumerate([*sources, pictures / "images.npy"]):
             out = pictures / f"out{number}"
-            said = run(pictures / "model", source, "-o", out)
+            said = run_predict(pictures / "model", source, "-o", out)
             assert said.code == 0, said.err
             for k in range(4):
                 name = f"row{k}" if str(source).endswith(".npy") else f"c{k}"
                 assert np.array_equal(picture(out / f"{name}.png"), expected[k])
-        one = run(pictures / "model", pictures / "images" / "c3.png", "-o", pictures / "one")
+        one = run_predict(
+            pictures / "model", pictures / "images" / "c3.png", "-o", pictures / "one"
+        )
         assert one.code == 0, one.err
         assert np.array_equal(picture(pictures / "one" / "c3.png"), expected[3])
 
@@ -420,7 +418,7 @@ def picture(path: Path) -> Array:
         return np.asarray(found)
 
 
-def table(path: Path) -> list[dict[str, str]]:
+def read_table_rows(path: Path) -> list[dict[str, str]]:
     with open(path, newline="") as file:
         return list(csv.DictReader(file))
 
@@ -428,7 +426,7 @@ def table(path: Path) -> list[dict[str, str]]:
 class TestClasses:
     """Models that give one class per case."""
 
-    def test_features_give_a_table(self, tmp_path: Path, run: Run) -> None:
+    def test_features_give_a_table(self, tmp_path: Path, run_predict: Run) -> None:
         model = make_model(
             "global-cm",
             kind="classification",
@@ -449,9 +447,9 @@ class TestClasses:
         for name, prefix in (("features.npy", "row"), ("features.csv", "t")):
             out = tmp_path / f"out {name}"
             options = ["--as-rater", "bob", "--entropy", "--confusion"]
-            said = run(tmp_path / "model", tmp_path / name, "-o", out, *options)
+            said = run_predict(tmp_path / "model", tmp_path / name, "-o", out, *options)
             assert said.code == 0, said.err
-            rows = table(out / "predictions.csv")
+            rows = read_table_rows(out / "predictions.csv")
             assert [row["case"] for row in rows] == [f"{prefix}{k}" for k in range(300)]
             truth = np.array(
                 [[float(r[f"p_class {v}"]) for v in ("cat", "dog", "eel")] for r in rows]
@@ -460,14 +458,14 @@ class TestClasses:
             assert np.allclose(truth, expected, atol=1e-6)
             best = np.array(["cat", "dog", "eel"])[expected.argmax(axis=1)]
             assert [row["label"] for row in rows] == best.tolist()
-            told = table(out / "as-bob" / "predictions.csv")
+            told = read_table_rows(out / "as-bob" / "predictions.csv")
             assert float(told[7]["p_class dog"]) == pytest.approx(
                 model.as_rater(features[7], "bob")[1], abs=1e-6
             )
-            again = run(tmp_path / "model", tmp_path / name, "-o", out, *options, "--json")
+            again = run_predict(tmp_path / "model", tmp_path / name, "-o", out, *options, "--json")
             assert json.loads(again.out)["skipped"] == 300
 
-    def test_evaluate_reads_the_table(self, tmp_path: Path, run: Run) -> None:
+    def test_evaluate_reads_the_table(self, tmp_path: Path, run_predict: Run) -> None:
         model = make_model(kind="classification", channels=1, values=(0, 1, 2))
         model.save(tmp_path / "model")
         images = RNG.normal(size=(12, 1, 14, 14)).astype("f")
@@ -476,7 +474,9 @@ class TestClasses:
         classes = {0: "class 0", 1: "class 1", 2: "class 2"}
         study = Study.from_arrays(images, answers, classes=classes)
         study.write(tmp_path / "study")
-        said = run(tmp_path / "model", tmp_path / "study", "-o", tmp_path / "out", "--confusion")
+        said = run_predict(
+            tmp_path / "model", tmp_path / "study", "-o", tmp_path / "out", "--confusion"
+        )
         assert said.code == 0, said.err
         scores = raters.evaluate(tmp_path / "out", study)
         assert [row["accuracy"] for row in scores.summary] == [1, 0]
@@ -487,7 +487,7 @@ class TestClasses:
 class TestBadInput:
     """What is wrong is said, ends with exit code 2, and does not touch the rest."""
 
-    def test_single_cases_fail_alone(self, pictures: Path, run: Run) -> None:
+    def test_single_cases_fail_alone(self, pictures: Path, run_predict: Run) -> None:
         (pictures / "images" / "c0.png").write_bytes(b"no picture")
         (pictures / "images" / "c1.png").unlink()
         colour = RNG.integers(0, 255, (20, 24, 3), dtype=np.uint8)
@@ -497,7 +497,7 @@ class TestBadInput:
             image[3, 4] = value
             np.save(pictures / "images" / f"{name}.npy", image)
         np.save(pictures / "images" / "e.npy", np.zeros((2, 3, 4, 5), "f"))
-        said = run(*given(pictures))
+        said = run_predict(*predict_words(pictures))
         assert said.code == 2
         assert "2 cases predicted" in said.out
         assert "5 cases could not be predicted" in said.err
@@ -506,12 +506,12 @@ class TestBadInput:
         assert "found an image of 3x20x24, expected 1 channel followed by 2 spatial" in said.err
         assert said.err.count("NaN or infinite") == 2
         assert sorted(p.name for p in (pictures / "out").glob("*.png")) == ["c2.png", "c3.png"]
-        assert json.loads(run(*given(pictures), "--json").out)["skipped"] == 2
+        assert json.loads(run_predict(*predict_words(pictures), "--json").out)["skipped"] == 2
 
-    def test_colours_are_no_volume(self, brains: Path, tmp_path: Path, run: Run) -> None:
+    def test_colours_are_no_volume(self, brains: Path, tmp_path: Path, run_predict: Run) -> None:
         colour = RNG.integers(0, 255, (32, 32, 3), dtype=np.uint8)
         Image.fromarray(colour).save(tmp_path / "c0.png")
-        said = run(brains / "model", tmp_path / "{case}.png", "-o", tmp_path / "out")
+        said = run_predict(brains / "model", tmp_path / "{case}.png", "-o", tmp_path / "out")
         assert said.code == 2
         assert "c0.png: found an image of 3x32x32, expected 1 channel followed by 3" in said.err
         model = raters.load(brains / "model")
@@ -526,15 +526,17 @@ class TestBadInput:
             (["--device", "toaster"], "--device: found 'toaster'"),
         ],
     )
-    def test_options(self, options: list[str], expected: str, pictures: Path, run: Run) -> None:
-        said = run(*given(pictures), *options)
+    def test_options(
+        self, options: list[str], expected: str, pictures: Path, run_predict: Run
+    ) -> None:
+        said = run_predict(*predict_words(pictures), *options)
         assert said.code == 2
         assert expected in said.err
         assert not (pictures / "out").exists()
 
-    def test_separate_has_no_matrices(self, pictures: Path, run: Run) -> None:
+    def test_separate_has_no_matrices(self, pictures: Path, run_predict: Run) -> None:
         make_model("separate").save(pictures / "model")
-        said = run(*given(pictures), "--confusion")
+        said = run_predict(*predict_words(pictures), "--confusion")
         assert said.code == 2
         assert (
             "separate can answer as_rater, truth; methods that can answer confusion: vote"
@@ -543,16 +545,16 @@ class TestBadInput:
 
     @pytest.mark.parametrize("out", ["images", "images/below", "model"])
     def test_nothing_is_written_among_what_is_read(
-        self, out: str, pictures: Path, run: Run
+        self, out: str, pictures: Path, run_predict: Run
     ) -> None:
         for source in ("images", "images/c0.png", "images/{case}.png"):
             if out == "images/below" and source != "images":
                 continue
-            said = run(pictures / "model", f"{pictures}/{source}", "-o", pictures / out)
+            said = run_predict(pictures / "model", f"{pictures}/{source}", "-o", pictures / out)
             assert said.code == 2
             assert "expected another one" in said.err
 
-    def test_no_images(self, pictures: Path, run: Run) -> None:
+    def test_no_images(self, pictures: Path, run_predict: Run) -> None:
         (pictures / "empty").mkdir()
         (pictures / "notes.txt").write_text("hello")
         for source, expected in (
@@ -562,11 +564,11 @@ class TestBadInput:
             ("images/{rater}/{case}.png", "expected one of images"),
             ("notes.txt", "not supported"),
         ):
-            said = run(pictures / "model", f"{pictures}/{source}", "-o", pictures / "out")
+            said = run_predict(pictures / "model", f"{pictures}/{source}", "-o", pictures / "out")
             assert said.code == 2
             assert expected in said.err
 
-    def test_studies_of_other_classes_or_kind(self, pictures: Path, run: Run) -> None:
+    def test_studies_of_other_classes_or_kind(self, pictures: Path, run_predict: Run) -> None:
         images = RNG.normal(size=(2, 1, 20, 24))
         for number, (labels, classes, expected) in enumerate(
             [
@@ -576,15 +578,15 @@ class TestBadInput:
         ):
             place = pictures / f"study{number}"
             Study.from_arrays(images, labels, classes=classes).write(place, "packed")
-            said = run(pictures / "model", place, "-o", pictures / "out")
+            said = run_predict(pictures / "model", place, "-o", pictures / "out")
             assert said.code == 2
             assert expected in said.err
         make_model(kind="classification", values=(0, 1)).save(pictures / "classes")
-        said = run(pictures / "classes", pictures / "study0", "-o", pictures / "out")
+        said = run_predict(pictures / "classes", pictures / "study0", "-o", pictures / "out")
         assert said.code == 2
         assert "found a study of segmentation" in said.err
 
-    def test_features_of_another_number(self, tmp_path: Path, run: Run) -> None:
+    def test_features_of_another_number(self, tmp_path: Path, run_predict: Run) -> None:
         make_model("vote", kind="classification", spatial_dims=0, channels=5).save(
             tmp_path / "model"
         )
@@ -600,6 +602,6 @@ class TestBadInput:
             ("words.csv", "expected numbers"),
             ("none.csv", "found no rows"),
         ):
-            said = run(tmp_path / "model", tmp_path / name, "-o", tmp_path / f"out {name}")
+            said = run_predict(tmp_path / "model", tmp_path / name, "-o", tmp_path / f"out {name}")
             assert said.code == 2
             assert expected in said.err

@@ -31,7 +31,7 @@ from raters.study.study import Study
 from raters.views.report.blocks import ViewerBlock
 from raters.views.report.run_cases import case_section
 from raters.views.report.run_raters import unanswered_section
-from tests.support.command_line import Run, run_in_process
+from tests.support.command_line import Run, predict_words
 from tests.support.makers import save
 from tests.support.models import make_model
 
@@ -84,11 +84,6 @@ def toy() -> Iterator[None]:
     METHODS["mapper"] = MethodEntry("a toy", f"{__name__}:Mapper")
     yield
     del METHODS["toy"], METHODS["mapper"]
-
-
-@pytest.fixture
-def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
-    return lambda *arguments: run_in_process(capsys, monkeypatch, "predict", *arguments)
 
 
 def sampler(**options: Any) -> Model:
@@ -209,8 +204,8 @@ def test_the_truth_of_a_weighting() -> None:
         ("ann=1,ann=2", "found two weights of the rater 'ann', expected one: 1 or 2"),
     ],
 )
-def test_weights_that_are_none(given: str, words: str, pictures: Path, run: Run) -> None:
-    said = run(*given_of(pictures), "--weights", given)
+def test_weights_that_are_none(given: str, words: str, pictures: Path, run_predict: Run) -> None:
+    said = run_predict(*predict_words(pictures), "--weights", given)
     assert (said.code, said.err.count("Traceback")) == (2, 0)
     assert words in " ".join(said.err.split())
     assert not (pictures / "out").exists()
@@ -224,17 +219,13 @@ def pictures(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def given_of(folder: Path) -> list[Path | str]:
-    return [folder / "model", folder / "images", "-o", folder / "out"]
-
-
 class TestFiles:
     """`raters predict --samples`: what is written, and what is skipped the next time."""
 
-    def test_pictures(self, pictures: Path, run: Run) -> None:
+    def test_pictures(self, pictures: Path, run_predict: Run) -> None:
         out = pictures / "out"
         options = ["--samples", "2", "--seed", "3", "--probabilities"]
-        assert run(*given_of(pictures), *options).code == 0
+        assert run_predict(*predict_words(pictures), *options).code == 0
         model = raters.load(pictures / "model")
         study = open_images(str(pictures / "images"), model.config)
         for case in study:
@@ -243,33 +234,43 @@ class TestFiles:
                 labels = raters.read(f"{out}/sample-{k}/{{case}}.png", truth=True)[case.id]
                 assert labels.reference is not None
                 assert np.array_equal(labels.reference, soft.argmax(0))
-        said = json.loads(run(*given_of(pictures), *options, "--json").out)
+        said = json.loads(run_predict(*predict_words(pictures), *options, "--json").out)
         assert (said["written"], said["skipped"]) == (0, 3)
         before = (out / "sample-1/c2.png").read_bytes()
         more = ["--samples", "3", "--seed", "3", "--json"]
-        assert json.loads(run(*given_of(pictures), *more).out)["written"] == 3
+        assert json.loads(run_predict(*predict_words(pictures), *more).out)["written"] == 3
         assert (out / "sample-1/c2.png").read_bytes() == before
         assert len(list((out / "sample-2").glob("*.png"))) == 3
-        assert json.loads(run(*given_of(pictures), "--json").out)["skipped"] == 3
-        assert json.loads(run(*given_of(pictures), *options, "--json").out)["skipped"] == 3
+        assert json.loads(run_predict(*predict_words(pictures), "--json").out)["skipped"] == 3
+        assert (
+            json.loads(run_predict(*predict_words(pictures), *options, "--json").out)["skipped"]
+            == 3
+        )
 
-    def test_another_seed_or_weighting_is_refused(self, pictures: Path, run: Run) -> None:
-        assert run(*given_of(pictures), "--samples", "3").code == 0
-        said = run(*given_of(pictures), "--samples", "1", "--seed", "1")
+    def test_another_seed_or_weighting_is_refused(self, pictures: Path, run_predict: Run) -> None:
+        assert run_predict(*predict_words(pictures), "--samples", "3").code == 0
+        said = run_predict(*predict_words(pictures), "--samples", "1", "--seed", "1")
         assert said.code == 2
         assert "holds samples of seed 0, expected 1" in said.err
-        said = run(*given_of(pictures), "--weights", "ann=1")
+        said = run_predict(*predict_words(pictures), "--weights", "ann=1")
         assert said.code == 2
         assert "holds other work (rater_weights null there" in said.err
-        assert run(*given_of(pictures), "--samples", "1", "--seed", "1", "--overwrite").code == 0
+        assert (
+            run_predict(
+                *predict_words(pictures), "--samples", "1", "--seed", "1", "--overwrite"
+            ).code
+            == 0
+        )
         left = {p.name for p in (pictures / "out").iterdir()}
         assert left == {".predict.jsonl", "c0.png", "c1.png", "c2.png", "sample-0"}  # no others
 
-    def test_volumes(self, tmp_path: Path, run: Run) -> None:
+    def test_volumes(self, tmp_path: Path, run_predict: Run) -> None:
         affine = np.array([[0, -1.5, 0, 3], [0.5, 0, 0, -7], [0, 0, 2, 1], [0, 0, 0, 1]])
         save(tmp_path / "images" / "v.nii.gz", RNG.normal(size=(9, 12, 7)).astype("f"), affine)
         sampler(spatial_dims=3, patch_size=(8, 8, 8), values=(0, 4)).save(tmp_path / "model")
-        assert run(*given_of(tmp_path), "--samples", "2", "--weights", "bob=1").code == 0
+        assert (
+            run_predict(*predict_words(tmp_path), "--samples", "2", "--weights", "bob=1").code == 0
+        )
         model = raters.load(tmp_path / "model")
         (case,) = open_images(str(tmp_path / "images"), model.config)
         found = predict_case(model, case, Asked(samples=2, weights=(0.0, 1.0, 0.0)))
@@ -281,13 +282,13 @@ class TestFiles:
             assert np.array_equal(file.affine, affine)
             assert np.array_equal(file.get_fdata(), 4 * labels)
 
-    def test_class_tables(self, tmp_path: Path, run: Run) -> None:
+    def test_class_tables(self, tmp_path: Path, run_predict: Run) -> None:
         model = sampler(kind="classification", spatial_dims=0, values=("cat", "dog", "eel"))
         model.save(tmp_path / "model")
         features = RNG.normal(size=(40, 1))
         np.save(tmp_path / "images.npy", features)
         arguments = [tmp_path / "model", tmp_path / "images.npy", "-o", tmp_path / "out"]
-        assert run(*arguments, "--samples", "2").code == 0
+        assert run_predict(*arguments, "--samples", "2").code == 0
         study = open_images(str(tmp_path / "images.npy"), model.config)
         expected = np.stack([predict_case(model, c, Asked(samples=2)).samples for c in study])
         for k in range(2):
@@ -295,13 +296,13 @@ class TestFiles:
                 rows = list(csv.DictReader(file))
             p = [[float(r[f"p_class {v}"]) for v in ("cat", "dog", "eel")] for r in rows]
             assert np.allclose(p, expected[:, k], atol=1e-6)
-        assert json.loads(run(*arguments, "--samples", "2", "--json").out)["skipped"] == 40
-        assert json.loads(run(*arguments, "--samples", "3", "--json").out)["written"] == 40
+        assert json.loads(run_predict(*arguments, "--samples", "2", "--json").out)["skipped"] == 40
+        assert json.loads(run_predict(*arguments, "--samples", "3", "--json").out)["written"] == 40
         with open(tmp_path / "out/sample-2/predictions.csv", newline="") as file:
             assert len(list(csv.DictReader(file))) == 40
 
-    def test_evaluate_reads_the_folder(self, pictures: Path, run: Run) -> None:
-        assert run(*given_of(pictures), "--samples", "2").code == 0
+    def test_evaluate_reads_the_folder(self, pictures: Path, run_predict: Run) -> None:
+        assert run_predict(*predict_words(pictures), "--samples", "2").code == 0
         study = raters.read(f"{pictures}/out/{{case}}.png", truth=True, values="0=a,4=b")
         scores = raters.evaluate(pictures / "out", study, surfaces=False)
         assert (scores.summary[0]["dice"], scores.summary[0]["cases"]) == (1, 3)
@@ -330,10 +331,10 @@ class TestFiles:
     ],
 )
 def test_what_a_method_cannot_answer_is_said(
-    method: str, option: list[str], words: str, pictures: Path, run: Run
+    method: str, option: list[str], words: str, pictures: Path, run_predict: Run
 ) -> None:
     make_model(method, raters=NAMES).save(pictures / "model")
-    said = run(*given_of(pictures), *option)
+    said = run_predict(*predict_words(pictures), *option)
     assert (said.code, said.err.count("Traceback")) == (2, 0)
     assert words in said.err.replace("\n", " ")
     assert not (pictures / "out").exists()

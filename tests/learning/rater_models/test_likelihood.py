@@ -32,17 +32,11 @@ from raters.learning.rater_models import (
     trace_term,
 )
 from raters.learning.rater_models.likelihood import Form
+from tests.support.learning import draw_labels
 
 BOTH = pytest.mark.parametrize("form", FORMS)
 KINDS = ("shared", "pixel", "low rank")
 ALL_KINDS = pytest.mark.parametrize("kind", KINDS)
-
-
-def draw_labels(seed: int, shape: tuple[int, ...], classes: int, missing: float = 0.3) -> Tensor:
-    """Draw labels `(batch, raters, *space)`, some of them missing."""
-    random = torch.Generator().manual_seed(seed)
-    labels = torch.randint(0, classes, shape, generator=random)
-    return labels.masked_fill(torch.rand(shape, generator=random) < missing, MISSING)
 
 
 def draw_parts(kind: str, labels: Tensor, classes: int, rank: int = 2) -> list[Tensor]:
@@ -106,7 +100,7 @@ def slow(truth: Tensor, matrix: Tensor, labels: Tensor, form: Form) -> float:
 def test_it_is_the_formula(
     kind: str, form: Form, seed: int, raters: int, classes: int, space: list[int]
 ) -> None:
-    labels = draw_labels(seed, (2, raters, *space), classes)
+    labels = draw_labels(2, raters, *space, classes=classes, seed=seed)
     logits = draw_truth(labels, classes)
     matrices = matrices_of(kind, draw_parts(kind, labels, classes))
     column = matrices.see(labels).log_column
@@ -126,7 +120,7 @@ def test_it_is_the_likelihood_of_fusion(per_pixel: bool) -> None:
     raters = 4
     classes = 3
     pixels = 50
-    labels = draw_labels(1, (1, raters, pixels), classes)
+    labels = draw_labels(1, raters, pixels, classes=classes)
     logits = draw_truth(labels, classes).detach()
     prior = logits.softmax(1)[0] if per_pixel else logits.softmax(1)[0, :, :1]
     matrices = matrices_of("shared", draw_parts("shared", labels, classes))
@@ -171,7 +165,7 @@ def test_what_is_certain_and_right_costs_nothing(
 
 @ALL_KINDS
 def test_forms_agree_where_a_pixel_has_one_label(kind: str) -> None:
-    labels = draw_labels(2, (3, 4, 5), 3, missing=0)
+    labels = draw_labels(3, 4, 5, missing=0, seed=2)
     keep = torch.randint(0, 4, (3, 1, 5), generator=torch.Generator().manual_seed(3))
     one = torch.full_like(labels, MISSING).scatter(1, keep, labels.gather(1, keep))
     log_truth = draw_truth(labels, 3).log_softmax(1)
@@ -189,7 +183,7 @@ def test_forms_agree_where_a_pixel_has_one_label(kind: str) -> None:
 @ALL_KINDS
 @BOTH
 def test_missing_labels_are_nothing_at_all(kind: str, form: Form) -> None:
-    labels = draw_labels(4, (4, 3, 6), 3)
+    labels = draw_labels(4, 3, 6, seed=4)
     labels[0] = MISSING
     labels[:, 2] = MISSING
     labels[1, :, 2] = MISSING
@@ -232,7 +226,7 @@ def test_nothing_seen_is_zero_and_not_nan() -> None:
 
 @BOTH
 def test_sums_of_parts_are_sums_of_the_whole(form: Form) -> None:
-    labels = draw_labels(5, (6, 3, 4), 3)
+    labels = draw_labels(6, 3, 4, seed=5)
     log_truth = draw_truth(labels, 3).log_softmax(1)
     column = matrices_of("shared", draw_parts("shared", labels, 3)).see(labels).log_column
     weights = torch.rand(6, 4, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
@@ -250,7 +244,7 @@ def test_sums_of_parts_are_sums_of_the_whole(form: Form) -> None:
 @pytest.mark.parametrize("dtype", [torch.int8, torch.int16, torch.int32])
 @ALL_KINDS
 def test_labels_of_any_width(kind: str, dtype: torch.dtype) -> None:
-    labels = draw_labels(6, (2, 3, 4), 3)
+    labels = draw_labels(2, 3, 4, seed=6)
     matrices = matrices_of(kind, draw_parts(kind, labels, 3))
     for wide, narrow in zip(
         matrices.see(labels)[:2], matrices.see(labels.to(dtype))[:2], strict=True
@@ -270,7 +264,7 @@ def test_an_unknown_form_is_named() -> None:
 
 def test_the_listing_of_global_cm() -> None:
     """It sums the cross entropy over raters, and averages over images; the trace over raters."""
-    labels = draw_labels(9, (6, 5), 3, missing=0)
+    labels = draw_labels(6, 5, missing=0, seed=9)
     classes = 3
     scale = 0.7
     logits = draw_truth(labels, classes)
@@ -295,7 +289,7 @@ def test_the_listing_of_global_cm() -> None:
 
 def test_equation_4_of_pixel_cm() -> None:
     """It sums cross entropy and trace over the labels that there are."""
-    labels = draw_labels(10, (3, 2, 4), 3)
+    labels = draw_labels(3, 2, 4, seed=10)
     classes = 3
     scale = 0.4
     logits = draw_truth(labels, classes)

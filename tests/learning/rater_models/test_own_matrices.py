@@ -42,7 +42,7 @@ def by_formula(logits: Tensor, truth: Tensor) -> np.ndarray:
     return sums / sums.sum(2, keepdims=True)
 
 
-def followed(logits: Tensor, truth: Tensor, case: int = 0) -> np.ndarray:
+def followed_matrices(logits: Tensor, truth: Tensor, case: int = 0) -> np.ndarray:
     """Return what a rater model follows from one image, without the start that is mixed in."""
     space = truth.shape[2:]
     model = PixelRaters(2, 2, 1, len(space), compares="own")
@@ -59,14 +59,16 @@ def test_the_middle_of_an_image_is_seen(space: tuple[int, ...]) -> None:
     logits, truth = scene(*space)
     exact = by_formula(logits, truth)
     assert exact[1, 0, 1] > 0.45  # much of what is disputed is the ring
-    found = [followed(logits, truth, case) for case in range(4)]
+    found = [followed_matrices(logits, truth, case) for case in range(4)]
     # Thousands of drawn pixels, of which a few percent are disputed.
     assert np.abs(np.mean(found, 0) - exact).max() < 0.03
 
 
 def test_small_images_are_looked_at_whole() -> None:
     logits, truth = scene(32, 32)
-    np.testing.assert_allclose(followed(logits, truth), by_formula(logits, truth), atol=1e-5)
+    np.testing.assert_allclose(
+        followed_matrices(logits, truth), by_formula(logits, truth), atol=1e-5
+    )
 
 
 def test_drawn_pixels_are_all_alike() -> None:

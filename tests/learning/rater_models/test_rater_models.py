@@ -38,6 +38,7 @@ from raters.learning.rater_models.columns import pixel_columns, table_columns
 from raters.learning.rater_models.likelihood import Form
 from raters.learning.rater_models.low_rank import start_of_low_rank
 from raters.learning.rater_models.start import RIGHT
+from tests.support.learning import draw_labels, draw_normal
 
 gradcheck = partial(torch.autograd.gradcheck, fast_mode=True)
 BOTH = pytest.mark.parametrize("form", FORMS)
@@ -51,17 +52,7 @@ def generator(seed: int) -> torch.Generator:
     return torch.Generator().manual_seed(seed)
 
 
-def normal(*shape: int, seed: int = 0) -> Tensor:
-    return torch.randn(shape, generator=generator(seed), dtype=torch.float64)
-
-
-def some_labels(*shape: int, classes: int = 3, missing: float = 0.3, seed: int = 1) -> Tensor:
-    random = generator(seed)
-    labels = torch.randint(0, classes, shape, generator=random)
-    return labels.masked_fill(torch.rand(shape, generator=random) < missing, MISSING)
-
-
-def draw(matrices: Tensor, truth: Tensor, seed: int = 2) -> Tensor:
+def draw_from_matrices(matrices: Tensor, truth: Tensor, seed: int = 2) -> Tensor:
     """Draw labels `(n, raters)` of matrices `(raters, L, L)` or `(n, raters, L, L)`."""
     n = len(truth)
     raters = matrices.shape[-3]
@@ -72,7 +63,7 @@ def draw(matrices: Tensor, truth: Tensor, seed: int = 2) -> Tensor:
 
 def raters_of(number: int, classes: int, right: float = 0.6, seed: int = 3) -> Tensor:
     """Draw matrices with different errors."""
-    spread = normal(number, classes, classes, seed=seed).softmax(2)
+    spread = draw_normal(number, classes, classes, seed=seed).softmax(2)
     return right * torch.eye(classes, dtype=torch.float64) + (1 - right) * spread
 
 
@@ -83,7 +74,7 @@ def frequencies(labels: Tensor, truth: Tensor, classes: int) -> Tensor:
     return counts / counts.sum(2, keepdim=True)
 
 
-def fit(
+def fit_to_optimum(
     model: RaterModel, log_truth: Tensor, labels: Tensor, features: Tensor, form: Form
 ) -> Confusion:
     """Fit a model to its optimum, with the truth as it is."""
@@ -105,9 +96,9 @@ def fit(
 def low_rank_of(*shape: int, classes: int = 3, rank: int = 2) -> LowRankConfusion:
     batch, raters, *space = shape
     return LowRankConfusion(
-        normal(batch, raters, classes, *space, seed=4),
-        normal(batch, raters, classes, rank, *space, seed=5),
-        normal(batch, raters, rank, classes, *space, seed=6),
+        draw_normal(batch, raters, classes, *space, seed=4),
+        draw_normal(batch, raters, classes, rank, *space, seed=5),
+        draw_normal(batch, raters, rank, classes, *space, seed=6),
     )
 
 
@@ -115,22 +106,22 @@ def low_rank_of(*shape: int, classes: int = 3, rank: int = 2) -> LowRankConfusio
 
 
 def test_gradients_of_columns() -> None:
-    labels = some_labels(2, 2, 3)
-    logits = normal(2, 2, 3, 3, 3).requires_grad_()
+    labels = draw_labels(2, 2, 3)
+    logits = draw_normal(2, 2, 3, 3, 3).requires_grad_()
     assert gradcheck(lambda z: pixel_columns(z, labels)[:2], logits)
 
 
 @pytest.mark.parametrize("elements", [1, 200, 1 << 20])
 def test_columns_equal_the_plain_form(elements: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(blocks_module, "ELEMENTS", elements)
-    labels = some_labels(3, 2, 4)
-    logits = normal(3, 2, 3, 3, 4).requires_grad_()
+    labels = draw_labels(3, 2, 4)
+    logits = draw_normal(3, 2, 3, 3, 4).requires_grad_()
     log_matrix = logits.log_softmax(3)
     index = labels.clamp(min=0)[:, :, None, None].expand(-1, -1, 3, -1, -1)
     column = log_matrix.gather(3, index).squeeze(3) * (labels != MISSING).unsqueeze(2)
     plain = column, log_matrix.diagonal(dim1=2, dim2=3).movedim(-1, 2)
     found = pixel_columns(logits, labels)[:2]
-    upstream = [normal(3, 2, 3, 4, seed=k) for k in (8, 9)]
+    upstream = [draw_normal(3, 2, 3, 4, seed=k) for k in (8, 9)]
     torch.testing.assert_close(found, plain)
     torch.testing.assert_close(
         torch.autograd.grad(found, logits, upstream), torch.autograd.grad(plain, logits, upstream)
@@ -141,18 +132,18 @@ def test_columns_equal_the_plain_form(elements: int, monkeypatch: pytest.MonkeyP
 def test_low_rank_in_blocks_is_low_rank_at_once(
     elements: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    labels = some_labels(3, 2, 4)
+    labels = draw_labels(3, 2, 4)
 
     def both_ways() -> list[Tensor]:
         matrices = low_rank_of(3, 2, 4)
         parts = [p.requires_grad_() for p in (matrices.share, matrices.mixture, matrices.errors)]
         seen = matrices.see(labels)[:2]
-        upstream = [normal(3, 2, 3, 4, seed=k) for k in (8, 9)]
+        upstream = [draw_normal(3, 2, 3, 4, seed=k) for k in (8, 9)]
         return [*seen, *torch.autograd.grad(list(seen), parts, upstream)]
 
     at_once = both_ways()
     monkeypatch.setattr(blocks_module, "ELEMENTS", elements)
-    assert len(list(blocks_module.blocks(normal(3, 2, 3, 2, 4)))) == 6
+    assert len(list(blocks_module.blocks(draw_normal(3, 2, 3, 2, 4)))) == 6
     torch.testing.assert_close(both_ways(), at_once)
 
 
@@ -166,7 +157,7 @@ def models(classes: int, features: int, spatial_dims: int) -> dict[str, RaterMod
     for model in made.values():
         model.double()
         for k, parameter in enumerate(model.parameters()):
-            parameter.data = normal(*parameter.shape, seed=k) / 2
+            parameter.data = draw_normal(*parameter.shape, seed=k) / 2
     return made
 
 
@@ -174,9 +165,9 @@ def models(classes: int, features: int, spatial_dims: int) -> dict[str, RaterMod
 @pytest.mark.parametrize("name", ["global", "single", "pixel", "low rank"])
 def test_gradients_of_the_whole_loss(name: str, form: Form) -> None:
     model = models(classes=3, features=2, spatial_dims=1)[name]
-    labels = some_labels(2, 2, 3)
-    features = normal(2, 2, 3)
-    logits = normal(2, 3, 3)
+    labels = draw_labels(2, 2, 3)
+    features = draw_normal(2, 2, 3)
+    logits = draw_normal(2, 3, 3)
     truth = logits.softmax(1)  # the trace has no gradient to the truth that weights it
 
     def loss(logits: Tensor, *parameters: Tensor) -> Tensor:
@@ -194,7 +185,7 @@ def test_gradients_of_the_whole_loss(name: str, form: Form) -> None:
 
 
 def test_gradients_of_low_rank() -> None:
-    labels = some_labels(2, 2, 3)
+    labels = draw_labels(2, 2, 3)
     parts = low_rank_of(2, 2, 3)
     leaves = [p.requires_grad_() for p in (parts.share, parts.mixture, parts.errors)]
     assert gradcheck(lambda *p: tuple(LowRankConfusion(*p).see(labels)[:2]), leaves)
@@ -254,8 +245,8 @@ def test_distance_to_own_matrices(space: tuple[int, ...]) -> None:
 
 def test_own_matrices_of_a_blank_rater_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each answer is compared with the matrix of who gave it, however the work is cut."""
-    logits = normal(3, 4, 2, 2, 5)
-    own = normal(4, 2, 2).log_softmax(2)
+    logits = draw_normal(3, 4, 2, 2, 5)
+    own = draw_normal(4, 2, 2).log_softmax(2)
     labels = torch.randint(0, 2, (3, 2, 5))
     who = torch.tensor([[3, 0], [1, 1], [2, 3]])
     at_once = PixelConfusion(logits, own).see(labels, who).distance
@@ -330,12 +321,13 @@ def test_distance_knows_who_answered() -> None:
 @pytest.mark.filterwarnings("ignore:.*should not be instantiated:DeprecationWarning")  # torch's own
 @pytest.mark.parametrize("kind", ["pixel", "low rank"])
 def test_one_graph_for_torch_compile(kind: str) -> None:
-    labels = some_labels(2, 2, 3)
-    truth = normal(2, 3, 3)
+    labels = draw_labels(2, 2, 3)
+    truth = draw_normal(2, 3, 3)
     low = low_rank_of(2, 2, 3)
-    parts = {"pixel": [normal(2, 2, 3, 3, 3)], "low rank": [low.share, low.mixture, low.errors]}[
-        kind
-    ]
+    parts = {
+        "pixel": [draw_normal(2, 2, 3, 3, 3)],
+        "low rank": [low.share, low.mixture, low.errors],
+    }[kind]
     forms = {"pixel": PixelConfusion, "low rank": LowRankConfusion}
     leaves = [p.requires_grad_() for p in parts]
 
@@ -391,8 +383,8 @@ def test_impossible_starts_are_refused() -> None:
 @SPACES
 @pytest.mark.parametrize("name", ["global", "single", "pixel", "low rank"])
 def test_held_models_stay_at_their_start(name: str, space: tuple[int, ...]) -> None:
-    features = normal(2, 2, *space)
-    labels = some_labels(2, 2, *space, missing=0)
+    features = draw_normal(2, 2, *space)
+    labels = draw_labels(2, 2, *space, missing=0)
     spatial_dims = len(space)
     fresh = {
         "global": GlobalRaters(2, 3),
@@ -423,13 +415,13 @@ def test_global_matrices_are_found_without_the_truth() -> None:
     """Joint form; the truth is unknown but for what features say of it."""
     classes = 3
     n = 6000
-    log_truth = (4 * normal(n, classes, seed=11)).log_softmax(1)
+    log_truth = (4 * draw_normal(n, classes, seed=11)).log_softmax(1)
     truth = torch.multinomial(log_truth.exp(), 1, generator=generator(12))[:, 0]
     known = raters_of(3, classes)
-    labels = draw(known, truth)
+    labels = draw_from_matrices(known, truth)
     model = GlobalRaters(3, classes).double()
     start = model(log_truth, torch.arange(n)).matrix()[0].detach()
-    found = fit(model, log_truth, labels, log_truth, "joint").matrix()[0].detach()
+    found = fit_to_optimum(model, log_truth, labels, log_truth, "joint").matrix()[0].detach()
     number = torch.bincount(truth).view(1, -1, 1)
     error = (known * (1 - known) / number).sqrt()  # of counting, had the truth been known
     assert ((found - known).abs() < 4.5 * error).all()
@@ -444,10 +436,10 @@ def test_matrices_are_frequencies_where_the_truth_is_known(shared: bool) -> None
     classes = 3
     n = 600
     truth = torch.arange(n) % classes
-    labels = draw(raters_of(2, classes), truth)
+    labels = draw_from_matrices(raters_of(2, classes), truth)
     log_truth = nn.functional.one_hot(truth, classes).double().log()
     model = GlobalRaters(1 if shared else 2, classes).double()
-    found = fit(model, log_truth, labels, log_truth, "marginal").matrix()[0].detach()
+    found = fit_to_optimum(model, log_truth, labels, log_truth, "marginal").matrix()[0].detach()
     expected = frequencies(labels, truth, classes)
     expected = expected.mean(0, keepdim=True) if shared else expected
     torch.testing.assert_close(found, expected, atol=1e-4, rtol=0)
@@ -461,12 +453,12 @@ def test_pixel_wise_matrices_are_found_where_the_truth_is_known() -> None:
     truth = torch.arange(pixels) % 2
     feature = (torch.arange(pixels) // 2) % 2
     known = torch.stack([raters_of(2, classes, 0.9), raters_of(2, classes, 0.2, seed=5)])
-    labels = draw(known[feature], truth)
+    labels = draw_from_matrices(known[feature], truth)
     log_truth = nn.functional.one_hot(truth, classes).double().log().T.view(1, classes, 50, 60)
     images = labels.T.reshape(1, 2, 50, 60)
     features = feature.double().view(1, 1, 50, 60)
     model = PixelRaters(2, classes, features=1, spatial_dims=2).double()
-    found = fit(model, log_truth, images, features, "marginal").matrix().detach()
+    found = fit_to_optimum(model, log_truth, images, features, "marginal").matrix().detach()
     by_pixel = found.flatten(4)[0].movedim(-1, 0)
     for value in (0, 1):
         here = feature == value
@@ -481,7 +473,7 @@ def test_pixel_wise_matrices_are_found_where_the_truth_is_known() -> None:
 
 @SPACES
 def test_known_matrices(space: tuple[int, ...]) -> None:
-    labels = some_labels(4, 2, *space)
+    labels = draw_labels(4, 2, *space)
     cases = torch.tensor([3, 0, 0, 4])
     features = torch.zeros(4, 1, *space)
     by_rater = raters_of(2, 3).float()
@@ -516,14 +508,14 @@ def test_answers_name_their_rater(kind: str, space: tuple[int, ...]) -> None:
     raters = 3
     classes = 3
     confusion: Confusion = {
-        "shared": SharedConfusion(normal(1, raters, classes, classes).log_softmax(3)),
-        "by case": SharedConfusion(normal(batch, raters, classes, classes).log_softmax(3)),
-        "one for all": SharedConfusion(normal(1, 1, classes, classes).log_softmax(3)),
-        "pixel": PixelConfusion(normal(batch, raters, classes, classes, *space)),
+        "shared": SharedConfusion(draw_normal(1, raters, classes, classes).log_softmax(3)),
+        "by case": SharedConfusion(draw_normal(batch, raters, classes, classes).log_softmax(3)),
+        "one for all": SharedConfusion(draw_normal(1, 1, classes, classes).log_softmax(3)),
+        "pixel": PixelConfusion(draw_normal(batch, raters, classes, classes, *space)),
         "low rank": low_rank_of(batch, raters, *space),
     }[kind]
     who = torch.tensor([[2, 0, 2, 1], [1, 1, 0, -1]])
-    labels = some_labels(batch, 4, *space, missing=0)
+    labels = draw_labels(batch, 4, *space, missing=0)
     labels[1, 3] = MISSING
     column, diagonal = confusion.see(labels, who)[:2]
     diagonal = diagonal.expand_as(column)
@@ -539,12 +531,12 @@ def test_answers_name_their_rater(kind: str, space: tuple[int, ...]) -> None:
 
 
 def test_one_pixel_wise_matrix_for_all_raters() -> None:
-    logits = normal(2, 1, 3, 3, 4).requires_grad_()
-    labels = some_labels(2, 3, 4)
+    logits = draw_normal(2, 1, 3, 3, 4).requires_grad_()
+    labels = draw_labels(2, 3, 4)
     one = PixelConfusion(logits).see(labels)[:2]
     each = PixelConfusion(logits.repeat(1, 3, 1, 1, 1)).see(labels)[:2]
     torch.testing.assert_close(one, each)
-    upstream = [normal(2, 3, 3, 4, seed=k) for k in (8, 9)]
+    upstream = [draw_normal(2, 3, 3, 4, seed=k) for k in (8, 9)]
     torch.testing.assert_close(
         torch.autograd.grad(list(one), logits, upstream),
         torch.autograd.grad(list(each), logits, upstream),
@@ -561,13 +553,13 @@ def test_means_are_means_of_the_matrix(kind: str, space: tuple[int, ...]) -> Non
     raters = 2
     classes = 3
     confusion: Confusion = {
-        "shared": SharedConfusion(normal(1, raters, classes, classes).log_softmax(3)),
-        "by case": SharedConfusion(normal(batch, raters, classes, classes).log_softmax(3)),
-        "pixel": PixelConfusion(normal(batch, raters, classes, classes, *space)),
+        "shared": SharedConfusion(draw_normal(1, raters, classes, classes).log_softmax(3)),
+        "by case": SharedConfusion(draw_normal(batch, raters, classes, classes).log_softmax(3)),
+        "pixel": PixelConfusion(draw_normal(batch, raters, classes, classes, *space)),
         "low rank": low_rank_of(batch, raters, *space),
         "held low rank": low_rank_of(1, raters, *(1 for _ in space)),
     }[kind]
-    truth = normal(batch, classes, *space, seed=9).softmax(1)
+    truth = draw_normal(batch, classes, *space, seed=9).softmax(1)
     matrix = confusion.matrix()
     matrix = matrix.view(*matrix.shape, *(1,) * (4 + len(space) - matrix.ndim))
     matrix = matrix.expand(batch, raters, classes, classes, *space)
@@ -584,19 +576,19 @@ def test_means_are_means_of_the_matrix(kind: str, space: tuple[int, ...]) -> Non
 
 @SPACES
 def test_low_rank_columns_are_those_of_its_matrix(space: tuple[int, ...]) -> None:
-    labels = some_labels(2, 2, *space)
+    labels = draw_labels(2, 2, *space)
     confusion = low_rank_of(2, 2, *space)
     full = PixelConfusion(confusion.matrix().log()).see(labels)[:2]
     torch.testing.assert_close(tuple(confusion.see(labels)[:2]), tuple(full))
 
 
 def test_full_rank_is_any_matrix_and_rank_one_has_unequal_rows() -> None:
-    target = normal(1, 2, 4, 4).softmax(3)
+    target = draw_normal(1, 2, 4, 4).softmax(3)
     certain = torch.full((1, 2, 4), 60.0, dtype=torch.float64)
     selects = 60 * torch.eye(4, dtype=torch.float64).expand(1, 2, 4, 4)
     full = LowRankConfusion(certain, selects, target.log())
     torch.testing.assert_close(full.matrix(), target)
-    labels = some_labels(1, 2, classes=4)
+    labels = draw_labels(1, 2, classes=4)
     expected = SharedConfusion(target.log()).see(labels)[:2]
     torch.testing.assert_close(tuple(full.see(labels)[:2]), tuple(expected))
     rank_one = low_rank_of(1, 1, classes=4, rank=1).matrix()[0, 0]
@@ -626,7 +618,7 @@ class Largest(TorchDispatchMode):
 def test_low_rank_never_forms_the_matrix(rank: int) -> None:
     classes = 30
     pixels = 8
-    labels = some_labels(2, 3, pixels, classes=classes)
+    labels = draw_labels(2, 3, pixels, classes=classes)
     model = LowRankRaters(3, classes, features=2, spatial_dims=1, rank=rank)
     features = torch.randn(2, 2, pixels, generator=generator(0))
 
@@ -642,7 +634,7 @@ def test_low_rank_never_forms_the_matrix(rank: int) -> None:
 
 
 def test_trace_over_the_truth_leaves_other_rows_alone() -> None:
-    logits = normal(1, 1, 3, 3, 2).requires_grad_()
+    logits = draw_normal(1, 1, 3, 3, 2).requires_grad_()
     labels = torch.tensor([[[0, 1]]])
     truth = torch.tensor([[[1.0, 0.0], [0.0, 1.0], [0.0, 0.0]]], dtype=torch.float64)
     diagonal = PixelConfusion(logits).see(labels).log_diagonal

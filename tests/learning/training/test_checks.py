@@ -19,7 +19,7 @@ from raters.study.backend import LabelRules
 from raters.study.case import Case
 from raters.study.study import Study
 from raters.study.survey import has_reference, labelled
-from tests.support.command_line import draw_masks, fingerprint, images, pattern
+from tests.support.command_line import draw_masks, fingerprint, images_option, pattern
 from tests.support.makers import save
 
 TINY: dict[str, Any] = {"epochs": 1, "batch_size": 4, "width": 2, "depth": 2, "progress": False}
@@ -68,7 +68,9 @@ def test_files_are_not_read(tmp_path: Path) -> None:
     (tmp_path / "masks/ann/c2.png").unlink()
     save(tmp_path / "truth/c2.png", np.zeros((12, 12), np.uint8))
     study = raters.read(
-        pattern(tmp_path), images=images(tmp_path)[1], reference=f"{tmp_path}/truth/{{case}}.png"
+        pattern(tmp_path),
+        images=images_option(tmp_path)[1],
+        reference=f"{tmp_path}/truth/{{case}}.png",
     )
     assert labelled(study).tolist() == [True, False, True, True]
     assert labelled(study.select(raters=["ann"])).tolist() == [True, False, False, True]

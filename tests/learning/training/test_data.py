@@ -35,6 +35,7 @@ from raters.study.backend import ArraysBackend
 from raters.study.cases import CaseIndex
 from raters.study.study import Study
 from raters.study.triplets import TableBackend, Triplets
+from tests.support.learning import equal_items
 from tests.support.makers import few, quick, save
 
 RAW = Normalisation("none")
@@ -42,7 +43,7 @@ SEEDS = st.integers(0, 10**6)
 SIDES = st.lists(st.tuples(st.integers(1, 9), st.integers(1, 9)), min_size=1, max_size=3)
 
 
-def mask_study(shape: tuple[int, ...] = (12, 10), cases: int = 6, **more: Any) -> Study:
+def make_position_study(shape: tuple[int, ...] = (12, 10), cases: int = 6, **more: Any) -> Study:
     """Make images whose pixels say where they are, and labels by 3 raters that follow them."""
     size = int(np.prod(shape))
     pixels = np.arange(cases * size, dtype=np.float64).reshape(cases, 1, *shape)
@@ -51,7 +52,7 @@ def mask_study(shape: tuple[int, ...] = (12, 10), cases: int = 6, **more: Any) -
     return Study.from_arrays(np.concatenate([pixels, -pixels], axis=1), labels, **more)
 
 
-def table_study(images: Any, reference: Any = None) -> Study:
+def make_table_study(images: Any, reference: Any = None) -> Study:
     """Make a table in which ann answers the first task twice and nobody the last."""
     names = [f"t{k}" for k in range(len(images))]
     answers = ([0, 0, 0, 1], [0, 0, 2, 1], [1, 0, 2, 2])
@@ -63,10 +64,6 @@ def table_study(images: Any, reference: Any = None) -> Study:
     backend = TableBackend(triplets, ArraysBackend([], None, images), reference)
     classes = Classes.of(["x", "y", "z"])
     return Study(backend, CaseIndex.of(names), who, "classification", _classes=classes)
-
-
-def same(a: Item, b: Item) -> bool:
-    return a.keys() == b.keys() and all(np.array_equal(a[k], b[k]) for k in a)  # type: ignore[literal-required]
 
 
 # Normalisation
@@ -90,7 +87,7 @@ def test_auto_looks_at_what_numbers_mean() -> None:
     images = np.arange(18).reshape(2, 1, 3, 3)
     assert fit_normalisation(Study.from_arrays(images.astype(np.uint8), labels)).mode == "study"
     assert fit_normalisation(Study.from_arrays(images.astype(np.int16), labels)).mode == "case"
-    assert fit_normalisation(table_study(np.ones((2, 4)))).mode == "study"
+    assert fit_normalisation(make_table_study(np.ones((2, 4)))).mode == "study"
 
 
 def test_features_are_all_read_and_images_sampled(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -98,7 +95,7 @@ def test_features_are_all_read_and_images_sampled(monkeypatch: pytest.MonkeyPatc
     features = np.zeros((9, 2))
     features[4, 1] = 9  # one rare value that a sample of the cases 0, 4, 8 or 0, 3, 8 may miss
     features[5, 0] = 9
-    assert fit_normalisation(table_study(features)).mean == (1.0, 1.0)
+    assert fit_normalisation(make_table_study(features)).mean == (1.0, 1.0)
     images = np.arange(9, dtype=np.uint8).reshape(9, 1, 1, 1)
     sampled = fit_normalisation(Study.from_arrays(images, np.zeros((9, 1, 1, 1), int)))
     assert sampled.mean == (4.0,)
@@ -146,12 +143,12 @@ def test_too_large_for_float32() -> None:
 
 
 def test_normalisation_through_yaml() -> None:
-    found = fit_normalisation(mask_study(), "study")
+    found = fit_normalisation(make_position_study(), "study")
     assert Normalisation.from_dict(yaml.safe_load(yaml.safe_dump(found.to_dict()))) == found
     with pytest.raises(RatersError, match="2 means and 1 standard"):
         Normalisation.from_dict({"mode": "study", "mean": [1, 2], "std": [1]})
     with pytest.raises(RatersError, match="'z-score'"):
-        fit_normalisation(mask_study(), "z-score")  # type: ignore[arg-type]
+        fit_normalisation(make_position_study(), "z-score")  # type: ignore[arg-type]
     with pytest.raises(RatersError, match="found 3 channels, expected 2"):
         found(np.ones((3, 4, 4)))
 
@@ -244,7 +241,7 @@ def test_flips_reach_all_symmetries() -> None:
 
 
 @pytest.fixture
-def always(monkeypatch: pytest.MonkeyPatch) -> Any:
+def choose_changes(monkeypatch: pytest.MonkeyPatch) -> Any:
     """Make only some changes of 'full', and those always."""
 
     def choose(*names: str) -> None:
@@ -254,9 +251,11 @@ def always(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 @pytest.mark.parametrize("shape", [(40, 40), (30, 44), (24, 24, 10)])
-def test_affine_keeps_image_and_labels_together(shape: tuple[int, ...], always: Any) -> None:
+def test_affine_keeps_image_and_labels_together(
+    shape: tuple[int, ...], choose_changes: Any
+) -> None:
     """Pixels that hold their own coordinates: linear interpolation gives where each came from."""
-    always("affine")
+    choose_changes("affine")
     places = np.stack(np.meshgrid(*(np.arange(n) for n in shape), indexing="ij"))
     image = places.astype(np.float32)
     labels = places.astype(np.int8)
@@ -278,8 +277,8 @@ def test_affine_keeps_image_and_labels_together(shape: tuple[int, ...], always: 
     assert beyond > 0
 
 
-def test_affine_in_3d_keeps_slices(always: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    always("affine")
+def test_affine_in_3d_keeps_slices(choose_changes: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    choose_changes("affine")
     monkeypatch.setattr("raters.learning.training.patches.flip", AUGMENTATIONS["none"])
     image = np.broadcast_to(np.arange(9, dtype=np.float32), (1, 20, 20, 9)).copy()
     image, _ = full(image, [], np.random.default_rng(0))
@@ -288,8 +287,8 @@ def test_affine_in_3d_keeps_slices(always: Any, monkeypatch: pytest.MonkeyPatch)
 
 
 @pytest.mark.parametrize("name", ["noise", "gamma", "contrast", "brightness"])
-def test_intensities_change_and_labels_do_not(name: str, always: Any) -> None:
-    always(name)
+def test_intensities_change_and_labels_do_not(name: str, choose_changes: Any) -> None:
+    choose_changes(name)
     image = np.random.default_rng(0).normal(size=(2, 16, 16)).astype(np.float32)
     image.setflags(write=False)
     changed, (plain, labels) = full(image, [image[0], image.astype(int)], np.random.default_rng(5))
@@ -327,7 +326,7 @@ def test_augmentations_that_do_not_fit(name: str, axes: int, message: str) -> No
 
 
 def test_whole_images() -> None:
-    study = mask_study()
+    study = make_position_study()
     data = CaseDataset(study, RAW, patch_size=None, patches_per_case=3)
     assert len(data) == 6
     for k, case in enumerate(study):
@@ -336,14 +335,14 @@ def test_whole_images() -> None:
         np.testing.assert_array_equal(item["labels"], case.labels)
         assert item["case"] == k
         assert item.keys() == {"image", "labels", "case"}
-    assert same(data[-1], data[5])
+    assert equal_items(data[-1], data[5])
     with pytest.raises(IndexError):
         data[6]
 
 
 @pytest.mark.parametrize("augment", ["none", "flip", "full"])
 def test_items_depend_on_seed_epoch_and_number_only(augment: str) -> None:
-    study = mask_study()
+    study = make_position_study()
 
     def items(seed: int, epoch: int, order: Any = range(12), **more: Any) -> list[Item]:
         data = CaseDataset(
@@ -355,13 +354,13 @@ def test_items_depend_on_seed_epoch_and_number_only(augment: str) -> None:
 
     first = items(3, 1)
     backwards = items(3, 1, reversed(range(12)), cache_bytes=0)
-    assert all(map(same, first, backwards))
+    assert all(map(equal_items, first, backwards))
     for other in (items(3, 2), items(4, 1)):
-        assert sum(map(same, first, other)) < 6
+        assert sum(map(equal_items, first, other)) < 6
 
 
 def test_random_patches_are_where_they_say() -> None:
-    study = mask_study()
+    study = make_position_study()
     data = CaseDataset(study, RAW, patch_size=(5, 14), patches_per_case=2)
     assert len(data) == 12
     for k in range(12):
@@ -432,7 +431,7 @@ def test_tiles_read_headers_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 
 def test_hard_targets_are_cut_and_flipped_along() -> None:
-    study = mask_study()
+    study = make_position_study()
     data = CaseDataset(
         study, RAW, patch_size=(5, 14), augment="flip", targets=lambda case: case.labels[2]
     )
@@ -444,7 +443,7 @@ def test_hard_targets_are_cut_and_flipped_along() -> None:
 def test_targets_of_another_shape(target: NDArray[Any]) -> None:
     good = np.zeros((12, 10), int)
     targets = lambda case: target if case.id == "2" else good  # noqa: E731
-    data = CaseDataset(mask_study(), RAW, patch_size=None, targets=targets)
+    data = CaseDataset(make_position_study(), RAW, patch_size=None, targets=targets)
     with pytest.raises(RatersError, match=re.escape(f"{target.shape} for case '2', expected")):
         data[2]
 
@@ -452,7 +451,7 @@ def test_targets_of_another_shape(target: NDArray[Any]) -> None:
 def test_tables_with_features() -> None:
     features = np.arange(8.0).reshape(4, 2)
     data = CaseDataset(
-        table_study(features, np.array([1, -1, 0, 2], np.int16)),
+        make_table_study(features, np.array([1, -1, 0, 2], np.int16)),
         RAW,
         patch_size=None,
         mode="tiles",
@@ -471,8 +470,8 @@ def test_tables_with_features() -> None:
 
 def test_tables_with_images_are_augmented() -> None:
     images = np.random.default_rng(0).normal(size=(4, 1, 6, 6))
-    data = CaseDataset(table_study(images), RAW, patch_size=None, augment="full")
-    plain = CaseDataset(table_study(images), RAW, patch_size=None)
+    data = CaseDataset(make_table_study(images), RAW, patch_size=None, augment="full")
+    plain = CaseDataset(make_table_study(images), RAW, patch_size=None)
     assert data[0]["labels"].tolist() == [1, 0, 2]
     assert any(not np.array_equal(data[k]["image"], plain[k]["image"]) for k in range(4))
     assert {data[k]["image"].shape for k in range(4)} == {(1, 6, 6)}
@@ -505,7 +504,7 @@ def test_patches_are_cut_from_the_normalised_image(mode: Any, dtype: type) -> No
 
 
 def test_cache_keeps_to_its_bytes_and_is_not_written_to() -> None:
-    study = mask_study()
+    study = make_position_study()
     one = 2 * 120 * 4 + 3 * 120  # a float32 image of two channels, int8 labels by three raters
     data = CaseDataset(study, RAW, patch_size=None, cache_bytes=2 * one + 1)
     for k in range(6):
@@ -516,12 +515,12 @@ def test_cache_keeps_to_its_bytes_and_is_not_written_to() -> None:
     assert not data.cases.fits
     rest = CaseDataset(study, RAW, patch_size=None, cache_bytes=6 * one)
     assert rest.cases.fits
-    assert all(same(data[k], rest[k]) for k in range(6))
+    assert all(equal_items(data[k], rest[k]) for k in range(6))
     assert rest.cases.kept == 6
 
 
 def test_a_selection_counts_its_own_cases() -> None:
-    study = mask_study().select(cases=["4", "2"], raters=["1"])
+    study = make_position_study().select(cases=["4", "2"], raters=["1"])
     data = CaseDataset(study, RAW, patch_size=(20, 20), mode="tiles")
     assert [data[k]["case"] for k in range(len(data))] == [0, 1]
     assert data[1]["image"][0, 0, 0] == 4 * 120
@@ -581,7 +580,7 @@ def test_sampler_gives_each_item_once_in_an_order_of_its_own() -> None:
 
 
 def test_workers_give_the_same_batches_and_leave_torch_its_randomness() -> None:
-    study = mask_study(cases=7)
+    study = make_position_study(cases=7)
 
     def batches(workers: int, epoch: int) -> list[dict[str, torch.Tensor]]:
         data = CaseDataset(study, RAW, patch_size=(4, 4), augment="flip", patches_per_case=2)
@@ -606,7 +605,7 @@ def test_the_epoch_may_be_told_after_the_iterator_is_made(workers: int) -> None:
     """As Lightning does it when a run is resumed."""
     first = []
     for late in (False, True):
-        data = CaseDataset(mask_study(), RAW, patch_size=(4, 4), augment="flip")
+        data = CaseDataset(make_position_study(), RAW, patch_size=(4, 4), augment="flip")
         found = loader(data, 6, shuffle=True, num_workers=workers)
         if not late:
             set_epoch(found, 3)
@@ -655,17 +654,17 @@ def test_image_and_masks_of_two_shapes() -> None:
 @pytest.mark.parametrize("patch", [(4,), (4, 4, 4), (0, 4)])
 def test_patches_that_do_not_fit(patch: tuple[int, ...]) -> None:
     with pytest.raises(RatersError, match="expected 2 sides of 1 or more"):
-        CaseDataset(mask_study(), RAW, patch_size=patch)
+        CaseDataset(make_position_study(), RAW, patch_size=patch)
 
 
 def test_what_makes_no_sense_is_refused() -> None:
     with pytest.raises(RatersError, match="expected 'none'"):
-        CaseDataset(mask_study(), RAW, patch_size=(4, 4), mode="tiles", augment="flip")
+        CaseDataset(make_position_study(), RAW, patch_size=(4, 4), mode="tiles", augment="flip")
     with pytest.raises(RatersError, match="class labels"):
-        CaseDataset(table_study(np.ones((4, 1, 4, 4))), RAW, patch_size=(2, 2))
+        CaseDataset(make_table_study(np.ones((4, 1, 4, 4))), RAW, patch_size=(2, 2))
     with pytest.raises(RatersError, match="feature vectors"):
-        CaseDataset(table_study(np.ones((4, 3))), RAW, patch_size=None, augment="flip")
-    empty = mask_study()
+        CaseDataset(make_table_study(np.ones((4, 3))), RAW, patch_size=None, augment="flip")
+    empty = make_position_study()
     empty = Study(empty.backend, CaseIndex.of([]), empty.raters, _classes=empty.classes)
     with pytest.raises(RatersError, match="no cases"):
         CaseDataset(empty, RAW, patch_size=None)

@@ -24,14 +24,14 @@ from raters.learning.training.engine import StepTerms, mean_terms
 from raters.learning.training.epochs import HeldOutScores
 from raters.learning.training.loader import EpochSampler, refuse_small_batch
 from raters.study.study import Study
-from tests.support.distributed_script import RUNS, table, train
+from tests.support.distributed_script import RUNS, make_crowd_table, train_models
 
 ROOT = Path(__file__).parents[3]
 SCRIPT = ("-m", "tests.support.distributed_script")
 TIME = 300  # seconds until a start that hangs is given up; it takes about 20
 
 
-def started(command: list[str], folder: Path, expected: int = 0) -> None:
+def run_and_wait(command: list[str], folder: Path, expected: int = 0) -> None:
     """Run a command that starts processes of its own; none of them outlives it."""
     places = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
     options = {"OMP_NUM_THREADS": "1", "PYTHONPATH": places}
@@ -54,23 +54,23 @@ def started(command: list[str], folder: Path, expected: int = 0) -> None:
     ).read_text()[-3000:]
 
 
-def found(folder: Path, name: str, rank: int) -> dict[str, Any]:
+def load_result(folder: Path, name: str, rank: int) -> dict[str, Any]:
     read: dict[str, Any] = torch.load(folder / f"{name}-{rank}.pt", weights_only=True)
     return read
 
 
 @pytest.fixture(scope="module")
-def alone(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def one_process(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("alone")
-    train(folder, 1, RUNS)
+    train_models(folder, 1, RUNS)
     return folder
 
 
 @pytest.fixture(scope="module")
-def together(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def two_processes(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Train everything with two processes; in a last training the second of them dies."""
     folder = tmp_path_factory.mktemp("together")
-    started([sys.executable, *SCRIPT, str(folder), "2", *RUNS, "dies"], folder, expected=1)
+    run_and_wait([sys.executable, *SCRIPT, str(folder), "2", *RUNS, "dies"], folder, expected=1)
     return folder
 
 
@@ -79,7 +79,7 @@ def together(tmp_path_factory: pytest.TempPathFactory) -> Path:
 WEIGHTS = {"prob-unet": 1e-9, "prism": 2e-3}
 
 
-def same(
+def assert_same_training(
     one: dict[str, Any], other: dict[str, Any], tolerance: float = 1e-4, of_weights: float = 1e-4
 ) -> None:
     assert one["best"] == other["best"]
@@ -96,35 +96,37 @@ def same(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", RUNS)
-def test_two_processes_are_one(name: str, alone: Path, together: Path) -> None:
-    first, second = (found(together, name, rank) for rank in range(2))
+def test_two_processes_are_one(name: str, one_process: Path, two_processes: Path) -> None:
+    first, second = (load_result(two_processes, name, rank) for rank in range(2))
     assert first["history"] == second["history"]
-    same(first, found(alone, name, 0), of_weights=WEIGHTS.get(name, 1e-4))
-    same(second, first)
+    assert_same_training(
+        first, load_result(one_process, name, 0), of_weights=WEIGHTS.get(name, 1e-4)
+    )
+    assert_same_training(second, first)
 
 
 @pytest.mark.slow
-def test_the_first_process_writes_the_run(together: Path) -> None:
-    folder = together / "run-masks"
+def test_the_first_process_writes_the_run(two_processes: Path) -> None:
+    folder = two_processes / "run-masks"
     assert (folder / "weights.safetensors").exists()
     assert not (folder / "cache").exists()
     assert len((folder / "history.csv").read_text().splitlines()) == 4
 
 
 @pytest.mark.slow
-def test_torchrun_starts_them_too(alone: Path, tmp_path: Path) -> None:
+def test_torchrun_starts_them_too(one_process: Path, tmp_path: Path) -> None:
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
     command = [*torchrun, "--nproc_per_node", "2", *SCRIPT, str(tmp_path), "2", "masks"]
-    started(command, tmp_path)  # the first process locks the folder of the run for both
-    same(found(tmp_path, "masks", 1), found(alone, "masks", 0))
+    run_and_wait(command, tmp_path)  # the first process locks the folder of the run for both
+    assert_same_training(load_result(tmp_path, "masks", 1), load_result(one_process, "masks", 0))
 
 
 @pytest.mark.slow
-def test_a_process_that_dies_is_said_in_a_line(together: Path) -> None:
-    said = (together / "out.txt").read_text()
+def test_a_process_that_dies_is_said_in_a_line(two_processes: Path) -> None:
+    said = (two_processes / "out.txt").read_text()
     assert "error: found a process of this training gone" in said
     assert "Traceback" not in said
-    log = (together / "dies/run-masks/log.txt").read_text()
+    log = (two_processes / "dies/run-masks/log.txt").read_text()
     assert "epoch 1/3" in log and "stopped by an error: found a process" in log
 
 
@@ -151,7 +153,9 @@ def test_parts_of_a_batch() -> None:
     with pytest.raises(RatersError, match="found batch_size=3 for 4 processes, expected at least"):
         refuse_small_batch(3, 4)
     with pytest.raises(RatersError, match="found batch_size=2 for 3 processes"):
-        raters.fit(table(), "global-cm", batch_size=2, devices=3)  # before any is started
+        raters.fit(
+            make_crowd_table(), "global-cm", batch_size=2, devices=3
+        )  # before any is started
 
 
 @pytest.mark.parametrize("patch", [None, (2, 2)])

@@ -24,7 +24,9 @@ LATE = np.array([[0.7, 0.2, 0.1], [0.05, 0.6, 0.35], [0.5, 0.1, 0.4]])
 CASES = 1200
 
 
-def answers(rng: np.random.Generator, truth: NDArray[Any], matrix: NDArray[Any]) -> NDArray[Any]:
+def draw_answers(
+    rng: np.random.Generator, truth: NDArray[Any], matrix: NDArray[Any]
+) -> NDArray[Any]:
     return (rng.random(len(truth))[:, None] > matrix[truth].cumsum(1)).sum(1)
 
 
@@ -33,25 +35,25 @@ def features(rng: np.random.Generator, truth: NDArray[Any]) -> NDArray[Any]:
 
 
 @pytest.fixture(scope="module")
-def table() -> Study:
+def late_rater_study() -> Study:
     rng = np.random.default_rng(0)
     truth = rng.integers(0, 3, CASES)
     good = 0.8 * np.eye(3) + 0.2 / 3
-    labels = np.stack([answers(rng, truth, m) for m in (good, good, LATE)], 1)
+    labels = np.stack([draw_answers(rng, truth, m) for m in (good, good, LATE)], 1)
     return Study.from_arrays(
         features(rng, truth), labels, reference=truth, raters=["ann", "bob", "late"]
     )
 
 
-def first(table: Study, method: str, **options: Any) -> raters.Model:
+def fit_without_late(table: Study, method: str, **options: Any) -> raters.Model:
     early = table.select(raters=["ann", "bob"])
     sizes = {"width": 8, "depth": 1, "batch_size": 100, "lr": 0.03, "progress": False}
     return raters.fit(early, method, **{"epochs": 10, **sizes, **options})
 
 
 @pytest.fixture(scope="module")
-def model(table: Study) -> raters.Model:
-    return first(table, "global-cm")
+def first_model(late_rater_study: Study) -> raters.Model:
+    return fit_without_late(late_rater_study, "global-cm")
 
 
 def empirical(table: Study) -> NDArray[Any]:
@@ -74,17 +76,17 @@ def log_likelihood(model: raters.Model, study: Study, rater: str, position: int)
 
 @pytest.mark.slow
 @pytest.mark.parametrize("method", ["global-cm", "vote", "mean", "truth"])
-def test_the_late_rater_is_found(table: Study, method: str) -> None:
-    model = first(table, method)
+def test_the_late_rater_is_found(late_rater_study: Study, method: str) -> None:
+    model = fit_without_late(late_rater_study, method)
     before = {k: v.clone() for k, v in model.method.state_dict().items()}
-    longer = raters.extend(model, table, progress=False)
+    longer = raters.extend(model, late_rater_study, progress=False)
     assert longer.config.raters == ("ann", "bob", "late")
-    found = longer.confusion(table[0])[2]
+    found = longer.confusion(late_rater_study[0])[2]
     if method != "mean":  # counts against soft labels are not the rater's own matrix
         # Five standard errors of a share from the 400 answers of a class.
         assert np.abs(found - LATE).max() < 5 * np.sqrt(0.25 / (CASES / 3))
-        assert np.abs(found - empirical(table)).max() < 0.05
-    few = table.select(cases=list(table.index.ids[:60]))
+        assert np.abs(found - empirical(late_rater_study)).max() < 0.05
+    few = late_rater_study.select(cases=list(late_rater_study.index.ids[:60]))
     gain = log_likelihood(longer, few, "late", 2) - log_likelihood(longer, few, "ann", 2)
     assert gain > (1 if method == "mean" else 5)
     for name, value in model.method.state_dict().items():
@@ -121,7 +123,7 @@ def test_masks_by_a_late_rater(method: str) -> None:
 
 @pytest.mark.slow
 def test_the_trained_network_drops_nothing(
-    model: raters.Model, table: Study, monkeypatch: pytest.MonkeyPatch
+    first_model: raters.Model, late_rater_study: Study, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is as in predictions at each step, after held-out batches too; the rater model learns."""
     modes: list[tuple[bool, bool]] = []
@@ -133,44 +135,46 @@ def test_the_trained_network_drops_nothing(
         step(learner, batch, number)
 
     monkeypatch.setattr(Learner, "training_step", noted)
-    longer = raters.extend(model, table, epochs=2, progress=False)
+    longer = raters.extend(first_model, late_rater_study, epochs=2, progress=False)
     assert len(longer.history) == 2
     assert set(modes) == {(False, True)}
     assert all("dominance" not in row for row in longer.history)
 
 
-def test_nobody_counts_a_test_case(model: raters.Model, table: Study) -> None:
+def test_nobody_counts_a_test_case(first_model: raters.Model, late_rater_study: Study) -> None:
     """The late rater is fitted on 'train' and 'val'; labels of 'test' change nothing."""
     rng = np.random.default_rng(3)
     truth = rng.integers(0, 3, 300)
-    late = answers(rng, truth, LATE)
+    late = draw_answers(rng, truth, LATE)
     inputs = features(rng, truth)
     splits = ["train"] * 150 + ["val"] * 50 + ["test"] * 100
     found = []
     for last in (late[200:], (late[200:] + 1) % 3):
         said = np.concatenate([late[:200], last])[:, None]
         study = Study.from_arrays(inputs, said, raters=["late"], splits=splits)
-        longer = raters.extend(model, study, epochs=3, progress=False)
-        found.append(longer.confusion(table[0]))
+        longer = raters.extend(first_model, study, epochs=3, progress=False)
+        found.append(longer.confusion(late_rater_study[0]))
     assert np.array_equal(*found)
 
 
 def test_an_extended_model_is_saved_and_extended_again(
-    model: raters.Model, table: Study, tmp_path: Path
+    first_model: raters.Model, late_rater_study: Study, tmp_path: Path
 ) -> None:
     state = torch.random.get_rng_state()
-    longer = raters.extend(model, table, epochs=2, progress=False)
+    longer = raters.extend(first_model, late_rater_study, epochs=2, progress=False)
     assert torch.equal(torch.random.get_rng_state(), state)
     copy = raters.load(longer.save(tmp_path / "model"))
     assert copy.config.raters == ("ann", "bob", "late")
     other = Study.from_arrays(
-        np.stack([case.image for case in table.iter_cases()]),  # type: ignore[arg-type, misc]
-        np.stack([case.answers.of("late") for case in table.iter_cases()]),
+        np.stack([case.image for case in late_rater_study.iter_cases()]),  # type: ignore[arg-type, misc]
+        np.stack([case.answers.of("late") for case in late_rater_study.iter_cases()]),
         raters=["later"],
     )
     longest = raters.extend(copy, other, epochs=2, progress=False)
     assert longest.config.raters == ("ann", "bob", "late", "later")
-    assert np.array_equal(longest.confusion(table[0])[:3], longer.confusion(table[0]))
+    assert np.array_equal(
+        longest.confusion(late_rater_study[0])[:3], longer.confusion(late_rater_study[0])
+    )
 
 
 def test_the_machine_of_the_first_training_is_forgotten() -> None:
@@ -185,13 +189,13 @@ def test_the_machine_of_the_first_training_is_forgotten() -> None:
     assert _training(there, {"num_workers": 1}).num_workers == 1
 
 
-def test_classes_are_weighed(model: raters.Model, table: Study) -> None:
+def test_classes_are_weighed(first_model: raters.Model, late_rater_study: Study) -> None:
     """Weights of classes count for late raters as they do for the first."""
-    rare = table.select(
-        cases=[c.id for c in table.iter_cases() if c.reference != 0 or c.id[-1] == "0"]
+    rare = late_rater_study.select(
+        cases=[c.id for c in late_rater_study.iter_cases() if c.reference != 0 or c.id[-1] == "0"]
     )
     plain, weighed = (
-        raters.extend(model, rare, epochs=3, progress=False, class_weights=weights)
+        raters.extend(first_model, rare, epochs=3, progress=False, class_weights=weights)
         for weights in ("none", "balanced")
     )
     assert weighed.history[0]["loss"] != plain.history[0]["loss"]
@@ -200,9 +204,9 @@ def test_classes_are_weighed(model: raters.Model, table: Study) -> None:
 class TestWhatIsRefused:
     """Each with the sentence that says why."""
 
-    def test_no_new_rater(self, model: raters.Model, table: Study) -> None:
+    def test_no_new_rater(self, first_model: raters.Model, late_rater_study: Study) -> None:
         with pytest.raises(RatersError, match="found the raters ann, bob, expected one that"):
-            raters.extend(model, table.select(raters=["ann", "bob"]))
+            raters.extend(first_model, late_rater_study.select(raters=["ann", "bob"]))
 
     @pytest.mark.slow
     @pytest.mark.parametrize(
@@ -215,47 +219,51 @@ class TestWhatIsRefused:
             ("oracle-cm", {}, "counted against references"),
         ],
     )
-    def test_methods(self, table: Study, method: str, options: dict[str, Any], why: str) -> None:
-        model = first(table, method, epochs=1, **options)
+    def test_methods(
+        self, late_rater_study: Study, method: str, options: dict[str, Any], why: str
+    ) -> None:
+        model = fit_without_late(late_rater_study, method, epochs=1, **options)
         with pytest.raises(RatersError, match=f"{method}, which cannot be extended: .*{why}"):
-            raters.extend(model, table)
+            raters.extend(model, late_rater_study)
 
-    def test_other_classes_channels_and_kinds(self, model: raters.Model) -> None:
+    def test_other_classes_channels_and_kinds(self, first_model: raters.Model) -> None:
         rng = np.random.default_rng(0)
         late = {"raters": ["late"]}
         four = Study.from_arrays(rng.normal(size=(8, 3)), np.arange(8)[:, None] % 4, **late)
         with pytest.raises(
             RatersError, match=r"found the classes .*, 3=3, expected those of the model: .*, 2=2;"
         ):
-            raters.extend(model, four)
+            raters.extend(first_model, four)
         wide = Study.from_arrays(rng.normal(size=(9, 5)), np.arange(9)[:, None] % 3, **late)
         with pytest.raises(RatersError, match=r"found images of 5 channels .* expected 3 and 0"):
-            raters.extend(model, wide)
+            raters.extend(first_model, wide)
         masks = Study.from_arrays(
             rng.normal(size=(2, 1, 4, 4)), rng.integers(0, 3, (2, 1, 4, 4)), **late
         )
         with pytest.raises(RatersError, match="found a study of segmentation, expected one of c"):
-            raters.extend(model, masks)
+            raters.extend(first_model, masks)
 
-    def test_no_labels_by_the_new_rater(self, table: Study) -> None:
-        inputs = np.stack([case.image for case in table.iter_cases()])  # type: ignore[arg-type, misc]
+    def test_no_labels_by_the_new_rater(self, late_rater_study: Study) -> None:
+        inputs = np.stack([case.image for case in late_rater_study.iter_cases()])  # type: ignore[arg-type, misc]
         labels = np.full((len(inputs), 2), -1)
         labels[:3, 0] = [0, 1, 2]
         study = Study.from_arrays(inputs, labels, raters=["ann", "late"], classes=[0, 1, 2])
         for method in ("global-cm", "vote"):
             with pytest.raises(RatersError, match="found no labels"):
-                raters.extend(first(table, method, epochs=1), study)
+                raters.extend(fit_without_late(late_rater_study, method, epochs=1), study)
 
     @pytest.mark.parametrize("option", ["width", "patch_size", "normalise"])
-    def test_what_is_trained_already(self, model: raters.Model, table: Study, option: str) -> None:
+    def test_what_is_trained_already(
+        self, first_model: raters.Model, late_rater_study: Study, option: str
+    ) -> None:
         with pytest.raises(RatersError, match=f"found the option '{option}', expected none"):
-            raters.extend(model, table, **{option: 4})
+            raters.extend(first_model, late_rater_study, **{option: 4})
 
-    def test_unknown_options(self, model: raters.Model, table: Study) -> None:
+    def test_unknown_options(self, first_model: raters.Model, late_rater_study: Study) -> None:
         with pytest.raises(RatersError, match=r"'epoch', expected .*; did you mean 'epochs'"):
-            raters.extend(model, table, epoch=4)
+            raters.extend(first_model, late_rater_study, epoch=4)
         with pytest.raises(RatersError, match="found epochs=0"):
-            raters.extend(model, table, epochs=0)
+            raters.extend(first_model, late_rater_study, epochs=0)
 
 
 @pytest.mark.parametrize("kind", ["global", "pixel", "low-rank"])

@@ -1,7 +1,6 @@
 """`raters.fit` with every method: what it predicts, saves, chooses, and refuses."""
 
 import re
-import warnings
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +20,8 @@ from raters.learning.training.trainer import TrainingBar
 from raters.metrics.confusion import squared_frobenius
 from raters.simulation import phantom_study, simulate, true_confusion
 from raters.study.study import Study
-from tests.support.models import told_through
+from tests.support.learning import quiet_fit, simulate_masks
+from tests.support.models import apply_matrix
 
 pytestmark = pytest.mark.slow
 
@@ -30,19 +30,21 @@ TINY = {"epochs": 3, "batch_size": 8, "width": 4, "depth": 2, "progress": False}
 
 
 @pytest.fixture(scope="module")
-def masks() -> Study:
-    drawn = simulate(phantom_study("lesions", 16, (24, 20)), "good,over,blank", assign=2, seed=1)
-    return Study.from_arrays(
-        images=np.stack([case.image for case in drawn.iter_cases()]),
-        labels=np.stack([case.labels for case in drawn.iter_cases()]),
-        reference=np.stack([case.reference for case in drawn.iter_cases()]),
-        raters=list(drawn.raters),
-        diagnoses=["ill", "well"] * (len(drawn) // 2),
+def simulated_masks() -> Study:
+    """Simulate masks by three kinds of raters, two of each case."""
+    return simulate_masks(
+        16,
+        (24, 20),
+        "good,over,blank",
+        assign=2,
+        has_reference=True,
+        raters=["good", "over", "blank"],
+        diagnoses=["ill", "well"] * 8,
     )
 
 
 @pytest.fixture(scope="module")
-def answers() -> Study:
+def answer_study() -> Study:
     rng = np.random.default_rng(0)
     truth = rng.integers(0, 3, 90)
     features = np.eye(3)[truth] + rng.normal(0, 0.3, (90, 3))
@@ -50,7 +52,7 @@ def answers() -> Study:
     return simulate(source, "3xhammer-spammer:0.7", assign=2, seed=1)
 
 
-def boxed(study: Study) -> Study:
+def replace_by_boxes(study: Study) -> Study:
     """Replace the masks of each rater by the box around them."""
     labels = np.stack([case.labels for case in study])
     for mask in labels.reshape(-1, *labels.shape[2:]):
@@ -60,12 +62,6 @@ def boxed(study: Study) -> Study:
             low, right = places.max(0)
             mask[top : low + 1, left : right + 1] = -1
     return Study.from_arrays(np.stack([case.image for case in study]), labels)
-
-
-def quiet_fit(study: Study, method: str, **options: Any) -> raters.Model:
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="the raters' mean matrix")
-        return raters.fit(study, method, **options)
 
 
 def check_predictions(model: raters.Model, study: Study, tmp_path: Path) -> None:
@@ -90,30 +86,34 @@ def check_predictions(model: raters.Model, study: Study, tmp_path: Path) -> None
     matrix = model.confusion(case)
     assert matrix.shape[:3] == (len(study.raters), truth.shape[0], truth.shape[0])
     assert np.allclose(matrix.sum(axis=2), 1, atol=1e-5)
-    through = told_through(model.config.method, truth, matrix[1])
+    through = apply_matrix(model.config.method, truth, matrix[1])
     assert np.allclose(told, through, atol=1e-5)
     assert np.allclose(copy.confusion(case), matrix, atol=1e-6)
 
 
 @pytest.mark.parametrize("method", [m for m in METHODS if "segmentation" in METHODS[m].kinds])
-def test_every_method_learns_from_masks(method: str, masks: Study, tmp_path: Path) -> None:
-    masks = boxed(masks) if METHODS[method].needs == "boxes" else masks
-    model = quiet_fit(masks, method, **TINY)
-    check_predictions(model, masks, tmp_path)
+def test_every_method_learns_from_masks(
+    method: str, simulated_masks: Study, tmp_path: Path
+) -> None:
+    simulated_masks = (
+        replace_by_boxes(simulated_masks) if METHODS[method].needs == "boxes" else simulated_masks
+    )
+    model = quiet_fit(simulated_masks, method, **TINY)
+    check_predictions(model, simulated_masks, tmp_path)
     assert len(model.history) == 3
     assert model.history[-1]["loss"] < model.history[0]["loss"] * 1.5
 
 
 @pytest.mark.parametrize("method", [m for m in METHODS if "classification" in METHODS[m].kinds])
-def test_every_method_learns_from_answers(method: str, answers: Study, tmp_path: Path) -> None:
-    model = quiet_fit(answers, method, **{**TINY, "depth": 1})
-    check_predictions(model, answers, tmp_path)
+def test_every_method_learns_from_answers(method: str, answer_study: Study, tmp_path: Path) -> None:
+    model = quiet_fit(answer_study, method, **{**TINY, "depth": 1})
+    check_predictions(model, answer_study, tmp_path)
 
 
 @pytest.mark.parametrize("method", ["staple", "spatial-staple"])
-def test_staple_refuses_answers(method: str, answers: Study) -> None:
+def test_staple_refuses_answers(method: str, answer_study: Study) -> None:
     with pytest.raises(RatersError, match=f"expected masks: {method} takes no others"):
-        raters.fit(answers, method, progress=False)
+        raters.fit(answer_study, method, progress=False)
 
 
 @pytest.mark.parametrize("method", ["vote", "pixel-cm", "low-rank-cm"])
@@ -137,15 +137,16 @@ def test_images_are_classified(tmp_path: Path) -> None:
     check_predictions(model, study, tmp_path)
 
 
-def test_the_same_seed_gives_the_same_model(masks: Study) -> None:
+def test_the_same_seed_gives_the_same_model(simulated_masks: Study) -> None:
     first, second, other = (
-        quiet_fit(masks, "pixel-cm", **TINY, seed=seed).truth(masks[0]) for seed in (3, 3, 4)
+        quiet_fit(simulated_masks, "pixel-cm", **TINY, seed=seed).truth(simulated_masks[0])
+        for seed in (3, 3, 4)
     )
     assert np.array_equal(first, second)
     assert not np.allclose(first, other)
 
 
-def test_data_differ_from_epoch_to_epoch(masks: Study) -> None:
+def test_data_differ_from_epoch_to_epoch(simulated_masks: Study) -> None:
     """Lightning tells the data set which epoch comes before it is read."""
     seen = []
     original = CaseDataset.__getitem__
@@ -157,7 +158,7 @@ def test_data_differ_from_epoch_to_epoch(masks: Study) -> None:
 
     CaseDataset.__getitem__ = spy
     try:
-        raters.fit(masks, "vote", **TINY, val_fraction=0.0)
+        raters.fit(simulated_masks, "vote", **TINY, val_fraction=0.0)
     finally:
         CaseDataset.__getitem__ = original
     assert seen == [0] * 16 + [1] * 16 + [2] * 16
@@ -188,16 +189,16 @@ def test_matrices_are_recovered_and_beat_the_vote() -> None:
     assert error < 0.02  # about 100 labels per row: sampling gives 0.01
 
 
-def test_a_class_that_is_rare_gets_its_weight(masks: Study) -> None:
-    model = raters.fit(masks, "vote", **TINY, class_weights="balanced")
-    labels = np.concatenate([case.labels.ravel() for case in masks.iter_cases()])
+def test_a_class_that_is_rare_gets_its_weight(simulated_masks: Study) -> None:
+    model = raters.fit(simulated_masks, "vote", **TINY, class_weights="balanced")
+    labels = np.concatenate([case.labels.ravel() for case in simulated_masks.iter_cases()])
     share = (labels == 1).sum() / (labels >= 0).sum()
     weights = model.method.class_weights
     assert weights[1] / weights[0] == pytest.approx((1 - share) / share, rel=0.3)
 
 
-def test_the_best_epoch_is_dominant_first_then_likely(masks: Study) -> None:
-    model = quiet_fit(masks, "global-cm", **TINY)
+def test_the_best_epoch_is_dominant_first_then_likely(simulated_masks: Study) -> None:
+    model = quiet_fit(simulated_masks, "global-cm", **TINY)
     learner = Learner(model.method, TrainingOptions(select="likelihood"), 1, NOBODY)
     rows = [
         {"held_out": 0.5, "dominance": 0.4},
@@ -214,15 +215,15 @@ def test_the_best_epoch_is_dominant_first_then_likely(masks: Study) -> None:
     assert max(rows, key=learner._score) is rows[1]
 
 
-def test_a_swapped_truth_is_warned_of(answers: Study) -> None:
-    model = quiet_fit(answers, "global-cm", **{**TINY, "depth": 1})
+def test_a_swapped_truth_is_warned_of(answer_study: Study) -> None:
+    model = quiet_fit(answer_study, "global-cm", **{**TINY, "depth": 1})
     model.history[model.best_epoch - 1]["dominance"] = -0.3
     with pytest.warns(UserWarning, match="longer warm_up"):
         model.warn_if_not_dominant()
 
 
-def test_matrices_are_held_during_the_warm_up(masks: Study) -> None:
-    model = quiet_fit(masks, "pixel-cm", **TINY, warm_up=2)
+def test_matrices_are_held_during_the_warm_up(simulated_masks: Study) -> None:
+    model = quiet_fit(simulated_masks, "pixel-cm", **TINY, warm_up=2)
     assert ["trace" in row for row in model.history] == [False, False, True]
     assert model.best_epoch == 3
 
@@ -246,12 +247,14 @@ def test_two_raters_cannot_outvote_each_other(number: int, learns_from: str) -> 
 
 
 @pytest.mark.parametrize("prior_to", ["own", "identity"])
-def test_what_matrices_are_drawn_to(masks: Study, prior_to: str, tmp_path: Path) -> None:
+def test_what_matrices_are_drawn_to(simulated_masks: Study, prior_to: str, tmp_path: Path) -> None:
     """Drawn hard, they are all alike: the raters' own, or the start. Else they vary."""
     options = {**TINY, "epochs": 6, "lr": 0.02, "prior_to": prior_to, "warm_up": 0}
-    free, model = (quiet_fit(masks, "pixel-cm", **options, prior=prior) for prior in (1e-9, 1e4))
-    assert free.confusion(masks[0]).std(axis=(3, 4)).max() > 0.03
-    assert model.confusion(masks[0]).std(axis=(3, 4)).max() < 0.01
+    free, model = (
+        quiet_fit(simulated_masks, "pixel-cm", **options, prior=prior) for prior in (1e-9, 1e4)
+    )
+    assert free.confusion(simulated_masks[0]).std(axis=(3, 4)).max() > 0.03
+    assert model.confusion(simulated_masks[0]).std(axis=(3, 4)).max() < 0.01
     own = model.method.raters.own
     assert (own is None) == (prior_to == "identity")
     copy = raters.load(model.save(tmp_path / "model")).method.raters.own
@@ -285,17 +288,19 @@ def test_partition_keeps_test_cases_and_groups_apart() -> None:
         ({"likelihood": "both"}, "likelihood"),
     ],
 )
-def test_bad_options_are_refused(masks: Study, options: dict[str, Any], message: str) -> None:
+def test_bad_options_are_refused(
+    simulated_masks: Study, options: dict[str, Any], message: str
+) -> None:
     with pytest.raises(RatersError, match=message):
-        raters.fit(masks, "pixel-cm", progress=False, **options)
+        raters.fit(simulated_masks, "pixel-cm", progress=False, **options)
 
 
-def test_bad_studies_are_refused(masks: Study) -> None:
+def test_bad_studies_are_refused(simulated_masks: Study) -> None:
     labels = np.zeros((4, 2, 8, 8), int)
     labels[:, :, 2:4] = 1
     images = np.random.default_rng(0).normal(size=(4, 1, 8, 8))
     with pytest.raises(RatersError, match="did you mean 'pixel-cm'"):
-        raters.fit(masks, "pixelcm")
+        raters.fit(simulated_masks, "pixelcm")
     with pytest.raises(RatersError, match="no image of case"):
         raters.fit(Study.from_arrays(labels=labels), "vote")
     with pytest.raises(RatersError, match="no reference of case"):
@@ -308,10 +313,10 @@ def test_bad_studies_are_refused(masks: Study) -> None:
         )
 
 
-def test_bad_predictions_are_refused(masks: Study) -> None:
-    model = raters.fit(masks, "vote", **{**TINY, "epochs": 1})
+def test_bad_predictions_are_refused(simulated_masks: Study) -> None:
+    model = raters.fit(simulated_masks, "vote", **{**TINY, "epochs": 1})
     with pytest.raises(RatersError, match="found the rater 'eve', expected one of good"):
-        model.as_rater(masks[0], "eve")
+        model.as_rater(simulated_masks[0], "eve")
     with pytest.raises(RatersError, match="expected 1 channel followed by 2 spatial axes"):
         model.truth(np.zeros((3, 8, 8)))
 
@@ -320,8 +325,8 @@ class TestModelFolder:
     """What `save` writes, and what `load` refuses."""
 
     @pytest.fixture
-    def folder(self, masks: Study, tmp_path: Path) -> Path:
-        return raters.fit(masks, "vote", **{**TINY, "epochs": 1}).save(tmp_path / "model")
+    def folder(self, simulated_masks: Study, tmp_path: Path) -> Path:
+        return raters.fit(simulated_masks, "vote", **{**TINY, "epochs": 1}).save(tmp_path / "model")
 
     def test_configuration_is_plain_and_complete(self, folder: Path) -> None:
         config = yaml.safe_load((folder / "config.yaml").read_text())
@@ -360,7 +365,7 @@ class TestModelFolder:
 
 
 def test_progress_bar_shows_the_terms(
-    masks: Study, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    simulated_masks: Study, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """At 80 columns scores and time are there, and each batch, held out or not, was a step."""
     monkeypatch.setenv("COLUMNS", "80")
@@ -382,7 +387,7 @@ def test_progress_bar_shows_the_terms(
 
     monkeypatch.setattr(TrainingBar, "show_row", spied_row)
     monkeypatch.setattr(TrainingBar, "teardown", spied_end)
-    quiet_fit(masks, "pixel-cm", **{**TINY, "progress": True})
+    quiet_fit(simulated_masks, "pixel-cm", **{**TINY, "progress": True})
     shown = [line for line in capsys.readouterr().err.splitlines() if "epoch 3/3" in line][-1]
     assert len(shown.rstrip()) <= 80
     assert re.search(r"loss -?\.?\d.* held-out .*\d dominance .*\d:\d\d:\d\d", shown), shown

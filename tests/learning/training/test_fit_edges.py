@@ -1,7 +1,6 @@
 """`raters.fit` at the edges: odd studies that must work, and odd wishes that must be refused."""
 
 import signal
-import warnings
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,7 +21,8 @@ from raters.metrics.confusion import count, count_case
 from raters.study.backend import ArraysBackend
 from raters.study.study import Study
 from raters.study.triplets import TableBackend, Triplets
-from tests.support.models import told_through
+from tests.support.learning import quiet_fit
+from tests.support.models import apply_matrix
 
 TINY = {"epochs": 2, "batch_size": 4, "width": 4, "depth": 2, "progress": False}
 FLAT = {**TINY, "depth": 1}
@@ -31,13 +31,7 @@ FOR_MASKS = [m for m in LEARNS_FROM_RATERS if "segmentation" in METHODS[m].kinds
 FOR_CLASSES = [m for m in METHODS if "classification" in METHODS[m].kinds]
 
 
-def fit(study: Study, method: str, **options: Any) -> raters.Model:
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="the raters' mean matrix")
-        return raters.fit(study, method, **options)
-
-
-def masks(
+def draw_random_masks(
     cases: int = 6,
     space: tuple[int, ...] = (12, 10),
     raters: int = 2,
@@ -81,7 +75,7 @@ def table_with_repeats() -> Study:
     return replace(once, backend=store)
 
 
-def check(model: raters.Model, study: Study, tmp_path: Path) -> None:
+def assert_model_is_whole(model: raters.Model, study: Study, tmp_path: Path) -> None:
     """What a model says is whole, of the right shape, and the same after saving."""
     case = study[0]
     answers = model.method.answers
@@ -105,7 +99,7 @@ def check(model: raters.Model, study: Study, tmp_path: Path) -> None:
     assert matrix.ndim == 3 + len(case.geometry.shape)
     # Windows that overlap are averaged, and the mean of products is not the product of means.
     near = 1e-4 if model.config.patch_size is None else 1e-2
-    through = told_through(model.config.method, truth, matrix[-1])
+    through = apply_matrix(model.config.method, truth, matrix[-1])
     assert np.allclose(through, told, atol=near)
 
 
@@ -117,7 +111,7 @@ class TestWhatWorks:
     def test_classes_of_pictures(self, method: str, tmp_path: Path) -> None:
         study = pictures_with_classes()
         options = {"epochs": 2, "width": 4, "batch_size": 4, "progress": False}
-        check(fit(study, method, **options), study, tmp_path)
+        assert_model_is_whole(quiet_fit(study, method, **options), study, tmp_path)
 
     @pytest.mark.slow
     @pytest.mark.parametrize("method", FOR_CLASSES)
@@ -126,21 +120,23 @@ class TestWhatWorks:
         assert len(study[0].answers) == 6
         assert len(study[4].answers) == 0
         # One case a batch: some batches have no label at all.
-        check(fit(study, method, **{**FLAT, "batch_size": 1, "epochs": 1}), study, tmp_path)
+        assert_model_is_whole(
+            quiet_fit(study, method, **{**FLAT, "batch_size": 1, "epochs": 1}), study, tmp_path
+        )
 
     @pytest.mark.slow
     @pytest.mark.parametrize("method", FOR_MASKS)
     def test_batches_without_labels(self, method: str, tmp_path: Path) -> None:
-        study = masks(unlabelled=4)
-        model = fit(study, method, **{**TINY, "batch_size": 1}, val_fraction=0.0)
-        check(model, study, tmp_path)
+        study = draw_random_masks(unlabelled=4)
+        model = quiet_fit(study, method, **{**TINY, "batch_size": 1}, val_fraction=0.0)
+        assert_model_is_whole(model, study, tmp_path)
 
     @pytest.mark.slow
     @pytest.mark.parametrize("method", ["global-cm", "low-rank-cm", "pixel-cm", "separate", "vote"])
     def test_one_case_by_one_rater(self, method: str, tmp_path: Path) -> None:
-        study = masks(cases=1, raters=1)
-        model = fit(study, method, **TINY)
-        check(model, study, tmp_path)
+        study = draw_random_masks(cases=1, raters=1)
+        model = quiet_fit(study, method, **TINY)
+        assert_model_is_whole(model, study, tmp_path)
         assert "held_out" not in model.history[-1]
         assert model.best_epoch == 2
 
@@ -150,18 +146,18 @@ class TestWhatWorks:
     def test_shared_matrices_of_many_classes(
         self, method: str, warm_up_on: str, tmp_path: Path
     ) -> None:
-        study = masks(cases=3, classes=12)
+        study = draw_random_masks(cases=3, classes=12)
         options = {"shared": True, "warm_up": 1, "warm_up_on": warm_up_on, "trace": 0.1}
-        model = fit(study, method, **TINY, **options)
-        check(model, study, tmp_path)
+        model = quiet_fit(study, method, **TINY, **options)
+        assert_model_is_whole(model, study, tmp_path)
         matrix = model.confusion(study[0])
         assert np.array_equal(matrix[0], matrix[1])
 
     def test_single_cm_gives_all_raters_one_matrix(self, tmp_path: Path) -> None:
-        study = masks(raters=3)
+        study = draw_random_masks(raters=3)
         options = {"warm_up": 0, "trace": 0.1, "trace_over": "all", "confusion_lr_scale": 10}
-        model = fit(study, "single-cm", **TINY, **options)
-        check(model, study, tmp_path)
+        model = quiet_fit(study, "single-cm", **TINY, **options)
+        assert_model_is_whole(model, study, tmp_path)
         matrix = model.confusion(study[0])
         assert np.array_equal(matrix[0], matrix[2])
         assert not np.allclose(np.diagonal(matrix[0, :, :, 0, 0]), 0.9, atol=1e-3)
@@ -177,35 +173,39 @@ class TestWhatWorks:
             [rng.integers(0, 2, (2, *size)) for size in sizes],
             reference=[rng.integers(0, 2, size) for size in sizes],
         )
-        check(fit(study, method, **TINY, patch_size=patch, patches_per_case=2), study, tmp_path)
+        assert_model_is_whole(
+            quiet_fit(study, method, **TINY, patch_size=patch, patches_per_case=2), study, tmp_path
+        )
 
     @pytest.mark.slow
     @pytest.mark.parametrize("patch", ["whole", (8, 8, 8), (4, 8, 2)])
     def test_volumes_smaller_than_patches(self, patch: Any, tmp_path: Path) -> None:
-        study = masks(cases=3, space=(6, 5, 4))
-        check(fit(study, "pixel-cm", **TINY, patch_size=patch), study, tmp_path)
+        study = draw_random_masks(cases=3, space=(6, 5, 4))
+        assert_model_is_whole(
+            quiet_fit(study, "pixel-cm", **TINY, patch_size=patch), study, tmp_path
+        )
 
     def test_colour_pictures_of_8_bit(self, tmp_path: Path) -> None:
         rng = np.random.default_rng(0)
         images = rng.integers(0, 255, (4, 3, 16, 16)).astype(np.uint8)
         study = Study.from_arrays(images, rng.integers(0, 2, (4, 2, 16, 16)))
-        model = fit(study, "pixel-cm", **TINY, augment="full")
-        check(model, study, tmp_path)
+        model = quiet_fit(study, "pixel-cm", **TINY, augment="full")
+        assert_model_is_whole(model, study, tmp_path)
         assert model.config.normalisation["mode"] == "study"
 
     @pytest.mark.parametrize("method", ["global-cm", "vote"])
     def test_held_out_cases_without_labels(self, method: str) -> None:
-        study = masks(cases=4, unlabelled=2, splits=["val", "val", "train", "train"])
-        model = fit(study, method, **TINY)
+        study = draw_random_masks(cases=4, unlabelled=2, splits=["val", "val", "train", "train"])
+        model = quiet_fit(study, method, **TINY)
         assert "held_out" not in model.history[-1]
         assert model.best_epoch == 2
 
     def test_the_test_split_changes_nothing(self) -> None:
         splits = ["train"] * 4 + ["validation"] * 2 + ["test"] * 2
-        whole = masks(cases=8, splits=splits)
+        whole = draw_random_masks(cases=8, splits=splits)
         part = whole.select(cases=[str(k) for k in range(6)])
         with_test, without = (
-            fit(study, "staple", **TINY, pool=True).truth(whole[7]) for study in (whole, part)
+            quiet_fit(study, "staple", **TINY, pool=True).truth(whole[7]) for study in (whole, part)
         )
         assert np.array_equal(with_test, without)
 
@@ -214,17 +214,21 @@ class TestWhatWorks:
         study = Study.from_arrays(
             images=rng.normal(size=(4, 1, 8, 8)), reference=rng.integers(0, 2, (4, 8, 8))
         )
-        model = raters.load(fit(study, "truth", **TINY).save(tmp_path / "model"))
+        model = raters.load(quiet_fit(study, "truth", **TINY).save(tmp_path / "model"))
         assert model.truth(study[0]).shape == (2, 8, 8)
         with pytest.raises(RatersError, match="found no raters"):
-            fit(study, "vote", **TINY)
+            quiet_fit(study, "vote", **TINY)
 
     def test_the_largest_seed(self) -> None:
-        assert len(fit(masks(cases=2), "vote", **TINY, seed=2**63 - 1).history) == 2
+        assert (
+            len(quiet_fit(draw_random_masks(cases=2), "vote", **TINY, seed=2**63 - 1).history) == 2
+        )
 
     @pytest.mark.parametrize("network", [None, "segresnet"])
     def test_the_network_is_written_completely(self, network: str | None) -> None:
-        model = fit(masks(cases=2), "vote", epochs=1, progress=False, network=network)
+        model = quiet_fit(
+            draw_random_masks(cases=2), "vote", epochs=1, progress=False, network=network
+        )
         assert None not in model.config.network.model_dump().values()
 
 
@@ -246,23 +250,23 @@ class TestWhatIsRefused:
     )
     def test_options(self, options: dict[str, Any], message: str) -> None:
         with pytest.raises(RatersError, match=message):
-            fit(masks(), "pixel-cm", **{**TINY, **options})
+            quiet_fit(draw_random_masks(), "pixel-cm", **{**TINY, **options})
 
     @pytest.mark.parametrize("option", ["trace", "warm_up", "init_accuracy"])
     def test_options_that_known_matrices_do_not_use(self, option: str) -> None:
         with pytest.raises(RatersError, match=f"found the option '{option}', expected none"):
-            fit(masks(), "oracle-cm", **TINY, **{option: 0.5})
+            quiet_fit(draw_random_masks(), "oracle-cm", **TINY, **{option: 0.5})
 
     @pytest.mark.parametrize("method", ["vote", "separate", "pixel-cm"])
     def test_nothing_labelled(self, method: str) -> None:
-        study = masks(unlabelled=4, splits=["train"] * 4 + ["val"] * 2)
+        study = draw_random_masks(unlabelled=4, splits=["train"] * 4 + ["val"] * 2)
         with pytest.raises(RatersError, match="found no labels in the cases to train on"):
-            fit(study, method, **TINY)
+            quiet_fit(study, method, **TINY)
 
     def test_features_where_there_are_masks(self) -> None:
         study = Study.from_arrays(np.ones((4, 5)), np.zeros((4, 2, 8, 8), int))
         with pytest.raises(RatersError, match="found 5 features, expected an image"):
-            fit(study, "vote", **TINY)
+            quiet_fit(study, "vote", **TINY)
 
     def test_images_that_are_not_numbers_are_named(self) -> None:
         images = np.random.default_rng(0).normal(size=(4, 1, 12, 10))
@@ -271,8 +275,8 @@ class TestWhatIsRefused:
         labels[:, :, 4:] = 1
         study = Study.from_arrays(images, labels)
         with pytest.raises(RatersError, match=r"NaN or infinite .*case '2'"):
-            fit(study, "vote", **TINY)
-        model = fit(masks(), "vote", **{**TINY, "epochs": 1})
+            quiet_fit(study, "vote", **TINY)
+        model = quiet_fit(draw_random_masks(), "vote", **{**TINY, "epochs": 1})
         with pytest.raises(RatersError, match=r"NaN or infinite .*case '2'"):
             list(model.predict(study))
         with pytest.raises(RatersError, match="found no image of case '0'"):
@@ -286,7 +290,7 @@ def test_ctrl_c_reaches_the_caller_and_works_again(monkeypatch: pytest.MonkeyPat
     before = signal.getsignal(signal.SIGINT)
     monkeypatch.setattr(CaseDataset, "__getitem__", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        fit(masks(), "vote", **TINY)
+        quiet_fit(draw_random_masks(), "vote", **TINY)
     assert signal.getsignal(signal.SIGINT) is before
 
 
@@ -295,7 +299,7 @@ class TestParts:
 
     @pytest.mark.parametrize("soft", [False, True])
     def test_a_case_is_counted_against_its_target(self, soft: bool) -> None:
-        study = masks(cases=1, raters=3, classes=4)
+        study = draw_random_masks(cases=1, raters=3, classes=4)
         labels = study[0].labels.copy()
         target = study[0].labels[1].copy()
         labels[0, :3] = MISSING
@@ -329,9 +333,9 @@ class TestParts:
 
 @pytest.mark.parametrize(("method", "soft"), [("mean", {}), ("dawid-skene", {"soft": True})])
 def test_where_nobody_labelled_a_soft_target_is_unknown(method: str, soft: dict[str, Any]) -> None:
-    for study in (masks(unlabelled=2), table_with_repeats()):
+    for study in (draw_random_masks(unlabelled=2), table_with_repeats()):
         space = FLAT if study.kind == "classification" else TINY
-        method_ = fit(study, method, **space, **soft, val_fraction=0.0).method
+        method_ = quiet_fit(study, method, **space, **soft, val_fraction=0.0).method
         for case in study.iter_cases():
             known = case.given.size > 0
             if not known and study.kind == "classification":
@@ -344,7 +348,7 @@ def test_the_oracle_of_answers_does_not_tell_the_reference() -> None:
     rng = np.random.default_rng(0)
     truth, answers = rng.integers(0, 2, (2, 400))
     study = Study.from_arrays(rng.normal(size=(400, 3)), answers[:, None], reference=truth)
-    model = fit(study, "oracle-cm", **FLAT)
+    model = quiet_fit(study, "oracle-cm", **FLAT)
     assert model.method.raters.log_matrix.exp().numpy() == pytest.approx(0.5, abs=0.1)
 
 
@@ -354,17 +358,17 @@ def test_a_class_that_a_case_lacks_has_the_raters_mean_row() -> None:
     labels = reference[:, None].copy()
     labels[1:, :, 2] = 0  # one row of four is missed
     study = Study.from_arrays(np.zeros((4, 1, 8, 8)), labels, reference=reference)
-    known = fit(study, "oracle-cm", **TINY, val_fraction=0.0).method.raters.log_matrix.exp()
+    known = quiet_fit(study, "oracle-cm", **TINY, val_fraction=0.0).method.raters.log_matrix.exp()
     assert known[0, 0, 1].tolist() == pytest.approx([0.25, 0.75], abs=1e-3)
 
 
 @pytest.mark.filterwarnings("ignore:found no label by the rater '1'")
 def test_separate_leaves_out_networks_that_saw_no_labels() -> None:
-    study = masks(raters=3)
+    study = draw_random_masks(raters=3)
     labels = np.stack([case.labels for case in study.iter_cases()])
     labels[:, 1] = MISSING
     images = np.stack([case.image for case in study.iter_cases()])
-    model = fit(Study.from_arrays(images, labels), "separate", **TINY)
+    model = quiet_fit(Study.from_arrays(images, labels), "separate", **TINY)
     own = [model.as_rater(images[0], name) for name in ("0", "2")]
     assert np.allclose(model.truth(images[0]), np.mean(own, axis=0), atol=1e-6)
 
@@ -378,7 +382,7 @@ def test_a_rightly_empty_mask_scores_one() -> None:
 
 
 def test_the_warm_up_leaves_an_epoch_to_learn_in() -> None:
-    model = fit(masks(), "global-cm", **TINY, warm_up=9)
+    model = quiet_fit(draw_random_masks(), "global-cm", **TINY, warm_up=9)
     assert [("trace" in row) for row in model.history] == [False, True]
 
 
@@ -386,4 +390,4 @@ def test_weights_lost_in_the_last_step_are_told() -> None:
     """Its loss was taken before the step: only what the weights give shows it."""
     options = {"epochs": 1, "lr": 1e37, "batch_size": 64, "width": 2, "progress": False}
     with pytest.raises(RatersError, match="found a held-out loss of nan in epoch 1"):
-        fit(masks(), "vote", **options)
+        quiet_fit(draw_random_masks(), "vote", **options)

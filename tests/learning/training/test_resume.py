@@ -10,7 +10,6 @@ import shutil
 import signal
 import sys
 import time
-import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -21,13 +20,12 @@ import torch
 
 import raters
 from raters.core.errors import RatersError
-from raters.io.rows import Row
 from raters.learning.methods.base import Batch
 from raters.learning.training.engine import Learner
 from raters.learning.training.epochs import read_checkpoint, write_checkpoint
 from raters.learning.training.run import Record, read_history, read_scores
-from raters.simulation import phantom_study, simulate
 from raters.study.study import Study
+from tests.support.learning import quiet_fit, simulate_masks, without_times
 
 processes = multiprocessing.get_context("forkserver")
 processes.set_forkserver_preload(["raters.learning.training.fit", __name__])
@@ -39,7 +37,7 @@ TEMPORARY = Path("checkpoints/.last.ckpt.tmp")
 PATIENCE = 300  # seconds until a process that does nothing is given up
 
 
-def answers(cases: int = 60, features: int = 3) -> Study:
+def draw_answer_study(cases: int = 60, features: int = 3) -> Study:
     rng = np.random.default_rng(0)
     truth = rng.integers(0, 3, cases)
     images = np.eye(3)[truth] @ rng.normal(size=(3, features)) + rng.normal(
@@ -50,34 +48,24 @@ def answers(cases: int = 60, features: int = 3) -> Study:
 
 
 @pytest.fixture(scope="module")
-def masks() -> Study:
-    drawn = simulate(phantom_study("lesions", 10, (16, 16)), "good,over,under", seed=1)
-    return Study.from_arrays(
-        images=np.stack([np.asarray(case.image) for case in drawn.iter_cases()]),
-        labels=np.stack([case.labels for case in drawn.iter_cases()]),
-        raters=list(drawn.raters),
-    )
+def simulated_masks() -> Study:
+    """Simulate masks by three kinds of raters."""
+    return simulate_masks(10, (16, 16), "good,over,under", raters=["good", "over", "under"])
 
 
-def fit(study: Study, method: str | None = None, **options: Any) -> raters.Model:
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="the raters' mean matrix")
-        return raters.fit(study, method, **options)
-
-
-def train(folder: Path, **options: Any) -> None:
+def train_and_resume(folder: Path, **options: Any) -> None:
     """Train in a process of its own; it resumes if there is something to resume."""
     torch.set_num_threads(1)
-    fit(answers(), "global-cm", folder=folder, resume=True, **{**FLAT, **options})
+    quiet_fit(draw_answer_study(), "global-cm", folder=folder, resume=True, **{**FLAT, **options})
 
 
-def started(target: Callable[..., None], *args: Any, **options: Any) -> Any:
+def start_process(target: Callable[..., None], *args: Any, **options: Any) -> Any:
     process = processes.Process(target=target, args=args, kwargs=options)
     process.start()
     return process
 
 
-def ended(process: Any, code: int = 0) -> None:
+def join_process(process: Any, code: int = 0) -> None:
     process.join(PATIENCE)
     found = process.exitcode
     process.kill()  # one that hangs
@@ -118,7 +106,7 @@ def train_and_die(folder: Path, at: int) -> None:
     Learner.validation_step = counted(Learner.validation_step)  # type: ignore[method-assign]
     os.fsync = counted(os.fsync)
     os.replace = counted(os.replace)
-    train(folder)
+    train_and_resume(folder)
 
 
 def train_and_tear(folder: Path, at: int) -> None:
@@ -133,7 +121,7 @@ def train_and_tear(folder: Path, at: int) -> None:
         fsync(file)
 
     os.fsync = tear
-    train(folder)
+    train_and_resume(folder)
 
 
 def train_and_stand_still(folder: Path) -> None:
@@ -146,11 +134,7 @@ def train_and_stand_still(folder: Path) -> None:
             time.sleep(0.02)
 
     Record.epoch = epoch  # type: ignore[method-assign]
-    train(folder)
-
-
-def timeless(history: list[Row]) -> list[Row]:
-    return [{k: v for k, v in row.items() if k not in ("seconds", "waiting")} for row in history]
+    train_and_resume(folder)
 
 
 def assert_same_run(found: Path, expected: Path) -> None:
@@ -158,13 +142,13 @@ def assert_same_run(found: Path, expected: Path) -> None:
     weights = [(folder / "weights.safetensors").read_bytes() for folder in (found, expected)]
     assert weights[0] == weights[1]
     rows, best = read_history(found)
-    assert timeless(rows) == timeless(read_history(expected)[0])
+    assert without_times(rows) == without_times(read_history(expected)[0])
     assert best == read_history(expected)[1]
     assert read_scores(found)["finished"] is True
     assert (found / "splits.csv").read_text() == (expected / "splits.csv").read_text()
 
 
-def interrupted(
+def interrupt_at(
     monkeypatch: pytest.MonkeyPatch, error: type[BaseException], epoch: int, step: int = 1
 ) -> None:
     """Let an error come in the middle of an epoch."""
@@ -179,10 +163,10 @@ def interrupted(
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def whole_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Train without an interruption."""
     folder = tmp_path_factory.mktemp("whole")
-    ended(started(train, folder))
+    join_process(start_process(train_and_resume, folder))
     return folder
 
 
@@ -190,38 +174,40 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
 class TestKilled:
     """A process that gets SIGKILL: it can do nothing about it."""
 
-    def test_five_kills_change_nothing(self, tmp_path: Path, whole: Path) -> None:
+    def test_five_kills_change_nothing(self, tmp_path: Path, whole_run: Path) -> None:
         """At random points, each in another epoch; each time another process resumes."""
         folder, rng = tmp_path / "killed", random.Random(0)
         for _ in range(5):
             # A process writes 4 files, and an epoch is 14 steps and files: it dies in its second.
-            ended(started(train_and_die, folder, at=rng.randint(19, 32)), -signal.SIGKILL)
+            join_process(
+                start_process(train_and_die, folder, at=rng.randint(19, 32)), -signal.SIGKILL
+            )
             with pytest.raises(RatersError, match="found an unfinished run"):
                 raters.load(folder)
-        ended(started(train, folder))
-        assert_same_run(folder, whole)
+        join_process(start_process(train_and_resume, folder))
+        assert_same_run(folder, whole_run)
 
     def test_a_polite_end_from_outside_is_no_success(self, tmp_path: Path) -> None:
         """SIGTERM, as queues send it when the time is over."""
-        process = started(train_and_stand_still, tmp_path)
+        process = start_process(train_and_stand_still, tmp_path)
         assert wait_until(lambda: read_scores(tmp_path).get("epochs", 0) > 1, process)
         os.kill(process.pid, signal.SIGTERM)
-        ended(process, 128 + signal.SIGTERM)
+        join_process(process, 128 + signal.SIGTERM)
         assert "stopped from outside (SIGTERM)" in (tmp_path / "log.txt").read_text()
         assert read_checkpoint(tmp_path / CHECKPOINT)
 
-    def test_a_kill_while_a_checkpoint_is_written(self, tmp_path: Path, whole: Path) -> None:
+    def test_a_kill_while_a_checkpoint_is_written(self, tmp_path: Path, whole_run: Path) -> None:
         """The first one of a run, and then one that would take the place of another."""
         folder = tmp_path / "killed"
-        ended(started(train_and_tear, folder, at=1), -signal.SIGKILL)
+        join_process(start_process(train_and_tear, folder, at=1), -signal.SIGKILL)
         assert (folder / TEMPORARY).exists()
         assert not (folder / CHECKPOINT).exists()
-        ended(started(train_and_tear, folder, at=3), -signal.SIGKILL)
+        join_process(start_process(train_and_tear, folder, at=3), -signal.SIGKILL)
         assert (folder / TEMPORARY).exists()
         assert len(read_checkpoint(folder / CHECKPOINT)["raters"]["history"]) == 2
-        ended(started(train, folder))
+        join_process(start_process(train_and_resume, folder))
         assert not (folder / TEMPORARY).exists()
-        assert_same_run(folder, whole)
+        assert_same_run(folder, whole_run)
 
 
 @pytest.mark.slow
@@ -250,32 +236,32 @@ def test_an_interrupted_run_of_masks_goes_on_exactly(
     options: dict[str, Any],
     epoch: int,
     error: type[BaseException],
-    masks: Study,
+    simulated_masks: Study,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     given = {"epochs": 5, "batch_size": 4, "width": 2, "depth": 2, "dropout": 0.2, **options}
-    fit(masks, method, progress=False, folder=tmp_path / "whole", **given)
+    quiet_fit(simulated_masks, method, progress=False, folder=tmp_path / "whole", **given)
     with monkeypatch.context() as patch, pytest.raises(error):
-        interrupted(patch, error, epoch)
-        fit(masks, method, progress=False, folder=tmp_path / "broken", **given)
+        interrupt_at(patch, error, epoch)
+        quiet_fit(simulated_masks, method, progress=False, folder=tmp_path / "broken", **given)
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
     log = (tmp_path / "broken" / "log.txt").read_text()
     assert ("stopped by Ctrl-C" if error is KeyboardInterrupt else "stumbled") in log
-    model = fit(masks, progress=False, folder=tmp_path / "broken", resume=True)
+    model = quiet_fit(simulated_masks, progress=False, folder=tmp_path / "broken", resume=True)
     assert_same_run(tmp_path / "broken", tmp_path / "whole")
-    assert timeless(model.history) == timeless(read_history(tmp_path / "whole")[0])
+    assert without_times(model.history) == without_times(read_history(tmp_path / "whole")[0])
 
 
 def test_a_run_that_ended_before_its_weights_were_written(tmp_path: Path) -> None:
     """Killed after the last epoch, or after it stopped early: nothing is trained again."""
     options = {**FLAT, "schedule": "constant", "lr": 0.3, "patience": 2, "epochs": 30}
-    fit(answers(), "global-cm", folder=tmp_path / "whole", **options)
+    quiet_fit(draw_answer_study(), "global-cm", folder=tmp_path / "whole", **options)
     assert read_scores(tmp_path / "whole")["stopped_early"]
     shutil.copytree(tmp_path / "whole", tmp_path / "late")
     (tmp_path / "late" / "weights.safetensors").unlink()
     (tmp_path / "late" / "scores.json").unlink()
-    fit(answers(), folder=tmp_path / "late", resume=True, progress=False)
+    quiet_fit(draw_answer_study(), folder=tmp_path / "late", resume=True, progress=False)
     assert_same_run(tmp_path / "late", tmp_path / "whole")
     assert read_scores(tmp_path / "late")["stopped_early"]
 
@@ -284,16 +270,16 @@ class TestNoRoom:
     """A full disk: the last whole checkpoint stays, and the user is informed."""
 
     @pytest.mark.slow
-    def test_a_limit_of_the_system(self, tmp_path: Path, whole: Path) -> None:
+    def test_a_limit_of_the_system(self, tmp_path: Path, whole_run: Path) -> None:
         folder = tmp_path / "full"
         told = tmp_path / "told.txt"
-        ended(started(train_without_room, folder, told))
+        join_process(start_process(train_without_room, folder, told))
         assert "last.ckpt: found no space for it" in told.read_text()
         assert "use --resume" in told.read_text()
         assert [path.name for path in (folder / "checkpoints").iterdir()] == ["last.ckpt"]
         assert len(read_checkpoint(folder / CHECKPOINT)["raters"]["history"]) == 2
-        fit(answers(), folder=folder, resume=True, progress=False)
-        assert_same_run(folder, whole)
+        quiet_fit(draw_answer_study(), folder=folder, resume=True, progress=False)
+        assert_same_run(folder, whole_run)
 
     def test_in_the_middle_of_writing(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -326,7 +312,7 @@ def train_without_room(folder: Path, told: Path) -> None:
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     Record.epoch = epoch  # type: ignore[method-assign]
     try:
-        train(folder)
+        train_and_resume(folder)
     except RatersError as error:
         told.write_text(str(error))
     finally:
@@ -341,8 +327,8 @@ class TestBadCheckpoints:
     def stopped(cls, tmp_path_factory: pytest.TempPathFactory) -> Path:
         folder = tmp_path_factory.mktemp("stopped") / "run"
         with pytest.MonkeyPatch.context() as patch, pytest.raises(RuntimeError):
-            interrupted(patch, RuntimeError, epoch=2)
-            fit(answers(), "global-cm", folder=folder, **FLAT)
+            interrupt_at(patch, RuntimeError, epoch=2)
+            quiet_fit(draw_answer_study(), "global-cm", folder=folder, **FLAT)
         return folder
 
     @pytest.fixture
@@ -353,7 +339,7 @@ class TestBadCheckpoints:
         path = folder / CHECKPOINT
         path.write_bytes(path.read_bytes()[:-1000])
         with pytest.raises(RatersError, match=r"last\.ckpt: found a damaged file"):
-            fit(answers(), folder=folder, resume=True, progress=False)
+            quiet_fit(draw_answer_study(), folder=folder, resume=True, progress=False)
 
     def test_one_wrong_bit(self, folder: Path) -> None:
         path = folder / CHECKPOINT
@@ -361,25 +347,25 @@ class TestBadCheckpoints:
         content[len(content) // 2] ^= 1
         path.write_bytes(content)
         with pytest.raises(RatersError, match=r"last\.ckpt: found a damaged file"):
-            fit(answers(), folder=folder, resume=True, progress=False)
+            quiet_fit(draw_answer_study(), folder=folder, resume=True, progress=False)
 
     def test_a_stranger_runs_no_code(self, folder: Path, tmp_path: Path) -> None:
         whole = read_checkpoint(folder / CHECKPOINT)
         write_checkpoint(folder / CHECKPOINT, {**whole, "evil": Evil(tmp_path / "hacked")})
         with pytest.raises(RatersError, match="expected a checkpoint of raters train"):
-            fit(answers(), folder=folder, resume=True, progress=False)
+            quiet_fit(draw_answer_study(), folder=folder, resume=True, progress=False)
         assert not (tmp_path / "hacked").exists()
 
     def test_of_another_version(self, folder: Path) -> None:
         whole = read_checkpoint(folder / CHECKPOINT)
         write_checkpoint(folder / CHECKPOINT, {**whole, "raters": {"history": []}})
         with pytest.raises(RatersError, match="checkpoint of another version of raters"):
-            fit(answers(), folder=folder, resume=True, progress=False)
+            quiet_fit(draw_answer_study(), folder=folder, resume=True, progress=False)
 
     def test_of_something_else(self, folder: Path) -> None:
         write_checkpoint(folder / CHECKPOINT, {"state_dict": {}})
         with pytest.raises(RatersError, match="expected a checkpoint of raters train"):
-            fit(answers(), folder=folder, resume=True, progress=False)
+            quiet_fit(draw_answer_study(), folder=folder, resume=True, progress=False)
 
 
 class Evil:
@@ -399,7 +385,9 @@ class TestWhatMustBeTheSame:
     @classmethod
     def folder(cls, tmp_path_factory: pytest.TempPathFactory) -> Path:
         folder = tmp_path_factory.mktemp("runs") / "run"
-        fit(answers(), "global-cm", folder=folder, **{**FLAT, "epochs": 4, "warm_up": 0.5})
+        quiet_fit(
+            draw_answer_study(), "global-cm", folder=folder, **{**FLAT, "epochs": 4, "warm_up": 0.5}
+        )
         return folder
 
     @pytest.mark.parametrize(
@@ -417,36 +405,36 @@ class TestWhatMustBeTheSame:
         self, folder: Path, options: dict[str, Any], message: str
     ) -> None:
         with pytest.raises(RatersError, match=message):
-            fit(answers(), folder=folder, resume=True, progress=False, **options)
+            quiet_fit(draw_answer_study(), folder=folder, resume=True, progress=False, **options)
 
     def test_other_studies_are_refused(self, folder: Path) -> None:
-        study = answers()
+        study = draw_answer_study()
         again: dict[str, Any] = {"folder": folder, "resume": True, "progress": False}
         with pytest.raises(RatersError, match="found raters=0, 1, expected 0, 1, 2 as in"):
-            fit(study.select(raters=["0", "1"]), **again)
+            quiet_fit(study.select(raters=["0", "1"]), **again)
         ids = list(study.index.ids)
         message = "found the case '3' .*, expected the case '2' .* as in .*splits.csv"
         with pytest.raises(RatersError, match=message):
-            fit(study.select(cases=ids[:2] + ids[3:]), **again)
+            quiet_fit(study.select(cases=ids[:2] + ids[3:]), **again)
         with pytest.raises(RatersError, match=r"found the case '0' \(.*group 'x'\), expected"):
-            fit(regrouped(study, {"0": "x"}), **again)
+            quiet_fit(regroup(study, {"0": "x"}), **again)
 
     def test_a_finished_run_is_given_back(self, folder: Path) -> None:
         """The same options, in other words, and options that do not change the result."""
         options = {**FLAT, "epochs": 4, "warm_up": 0.5, "augment": "auto", "num_workers": 2}
         before = (folder / "weights.safetensors").stat().st_mtime_ns
-        model = fit(answers(), "global-cm", folder=folder, resume=True, **options)
+        model = quiet_fit(draw_answer_study(), "global-cm", folder=folder, resume=True, **options)
         assert (folder / "weights.safetensors").stat().st_mtime_ns == before
         assert "the run is finished" in (folder / "log.txt").read_text().splitlines()[-1]
-        case = answers()[0]
+        case = draw_answer_study()[0]
         assert np.array_equal(model.truth(case), raters.load(folder).truth(case))
 
     def test_a_run_without_resume_is_refused(self, folder: Path) -> None:
         with pytest.raises(RatersError, match=r"found a run, expected a new folder.*--resume"):
-            fit(answers(), "global-cm", folder=folder, **FLAT)
+            quiet_fit(draw_answer_study(), "global-cm", folder=folder, **FLAT)
 
 
-def regrouped(study: Study, groups: dict[str, str]) -> Study:
+def regroup(study: Study, groups: dict[str, str]) -> Study:
     """Return some cases another group."""
     names = [groups.get(case, case) for case in study.index.ids]
     images = np.stack([np.asarray(case.image) for case in study.iter_cases()])

@@ -31,8 +31,8 @@ from raters.learning.training.run import (
     room_for,
     write_splits,
 )
-from raters.simulation import phantom_study, simulate
 from raters.study.study import Study
+from tests.support.learning import quiet_fit, simulate_masks
 
 FLAT: dict[str, Any] = {"epochs": 4, "batch_size": 8, "progress": False}
 TINY: dict[str, Any] = {"epochs": 2, "batch_size": 4, "width": 4, "depth": 2, "progress": False}
@@ -40,25 +40,16 @@ TINY: dict[str, Any] = {"epochs": 2, "batch_size": 4, "width": 4, "depth": 2, "p
 LONG = {**FLAT, "epochs": 25, "schedule": "constant", "lr": 0.05, "width": 64}
 
 
-def answers(**more: Any) -> Study:
+def draw_answer_study(**more: Any) -> Study:
     rng = np.random.default_rng(0)
     truth = rng.integers(0, 2, 60)
     labels = np.where(rng.random((60, 3)) < 0.7, truth[:, None], 1 - truth[:, None])
     return Study.from_arrays(truth[:, None] + rng.normal(0, 1.0, (60, 1)), labels, **more)
 
 
-def masks() -> Study:
-    drawn = simulate(phantom_study("lesions", 8, (16, 16)), "good,over", seed=1)
-    return Study.from_arrays(
-        images=np.stack([np.asarray(case.image) for case in drawn.iter_cases()]),
-        labels=np.stack([case.labels for case in drawn.iter_cases()]),
-    )
-
-
-def fit(study: Study, method: str | None = None, **options: Any) -> raters.Model:
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="the raters' mean matrix")
-        return raters.fit(study, method, **options)
+def simulate_two_raters() -> Study:
+    """Simulate masks by two kinds of raters."""
+    return simulate_masks(8, (16, 16), "good,over")
 
 
 class TestFolder:
@@ -70,7 +61,9 @@ class TestFolder:
     @classmethod
     def run(cls, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, raters.Model]:
         folder = tmp_path_factory.mktemp("runs") / "deep" / "run"
-        return folder, fit(answers(splits=cls.SPLITS), "global-cm", folder=folder, **FLAT)
+        return folder, quiet_fit(
+            draw_answer_study(splits=cls.SPLITS), "global-cm", folder=folder, **FLAT
+        )
 
     def test_all_files_are_there_and_no_others(self, run: tuple[Path, raters.Model]) -> None:
         folder, _ = run
@@ -98,7 +91,7 @@ class TestFolder:
         table = pd.read_csv(run[0] / "splits.csv", dtype=str)
         named = {"train": "train", "val": "held-out", "test": "left-out"}
         assert table["part"].tolist() == [named[name] for name in self.SPLITS]
-        assert table["case"].tolist() == list(answers().index.ids)
+        assert table["case"].tolist() == list(draw_answer_study().index.ids)
 
     def test_configuration_is_complete(self, run: tuple[Path, raters.Model]) -> None:
         config = yaml.safe_load((run[0] / "config.yaml").read_text())
@@ -118,21 +111,21 @@ class TestFolder:
 
     def test_it_is_a_model(self, run: tuple[Path, raters.Model]) -> None:
         folder, model = run
-        case = answers()[0]
+        case = draw_answer_study()[0]
         assert np.array_equal(raters.load(folder).truth(case), model.truth(case))
 
     def test_a_folder_makes_no_difference(self, run: tuple[Path, raters.Model]) -> None:
-        model = fit(answers(splits=self.SPLITS), "global-cm", **FLAT)
+        model = quiet_fit(draw_answer_study(splits=self.SPLITS), "global-cm", **FLAT)
         for name, tensor in model.method.state_dict().items():
             assert torch.equal(tensor, run[1].method.state_dict()[name])
 
 
 def test_what_fails_before_it_starts_leaves_no_folder(tmp_path: Path) -> None:
     with pytest.raises(RatersError, match="no reference"):
-        fit(answers(), "oracle-cm", folder=tmp_path / "run", **FLAT)
+        quiet_fit(draw_answer_study(), "oracle-cm", folder=tmp_path / "run", **FLAT)
     assert not (tmp_path / "run").exists()
     with pytest.raises(RatersError, match="found epochs=0"):
-        fit(answers(), "vote", folder=tmp_path / "run", epochs=0)
+        quiet_fit(draw_answer_study(), "vote", folder=tmp_path / "run", epochs=0)
     assert not (tmp_path / "run").exists()
 
 
@@ -142,12 +135,12 @@ def test_warnings_are_logged_and_shown(tmp_path: Path, monkeypatch: pytest.Monke
 
     monkeypatch.setattr(raters.Model, "warn_if_not_dominant", warn)
     with pytest.warns(UserWarning, match="look out"):
-        raters.fit(answers(), "vote", folder=tmp_path, **{**FLAT, "epochs": 1})
+        raters.fit(draw_answer_study(), "vote", folder=tmp_path, **{**FLAT, "epochs": 1})
     assert "  warning: look out\n" in (tmp_path / "log.txt").read_text()
 
 
 def test_an_unfinished_run_is_told_from_a_broken_model(tmp_path: Path) -> None:
-    fit(answers(), "vote", folder=tmp_path / "run", **FLAT)
+    quiet_fit(draw_answer_study(), "vote", folder=tmp_path / "run", **FLAT)
     (tmp_path / "run" / "weights.safetensors").unlink()
     with pytest.raises(RatersError, match=r"found an unfinished run \(epoch 4 of 4\).*--resume"):
         refuse_unfinished(tmp_path / "run")
@@ -195,7 +188,7 @@ def test_devices_that_are_not_there_are_said(monkeypatch: pytest.MonkeyPatch) ->
 
     monkeypatch.setattr("lightning.Trainer", refuse)
     with pytest.raises(RatersError, match=r"found devices=1 .* your machine has: \[0\]"):
-        fit(answers(), "vote", **FLAT)
+        quiet_fit(draw_answer_study(), "vote", **FLAT)
 
 
 def test_a_gpu_without_room_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -204,7 +197,7 @@ def test_a_gpu_without_room_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
     monkeypatch.setattr(Learner, "training_step", full)
     with pytest.raises(RatersError, match=r"on the GPU \(CUDA out of memory\), expected .*batch"):
-        fit(answers(), "vote", folder=tmp_path, **FLAT)
+        quiet_fit(draw_answer_study(), "vote", folder=tmp_path, **FLAT)
     assert "stopped by an error: found no memory on the GPU" in (tmp_path / "log.txt").read_text()
 
 
@@ -213,7 +206,7 @@ def test_a_process_that_trains_alone_writes(
 ) -> None:
     """The numbers of processes of some other work (a sweep, say) are not those of training."""
     monkeypatch.setenv("RANK", "3")
-    fit(answers(), "vote", folder=tmp_path, **{**FLAT, "epochs": 1})
+    quiet_fit(draw_answer_study(), "vote", folder=tmp_path, **{**FLAT, "epochs": 1})
     assert len(raters.load(tmp_path).history) == 1
 
 
@@ -250,7 +243,7 @@ def test_the_callers_random_numbers_stay(method: str) -> None:
     random.seed(1)
     before = torch.get_rng_state(), str(np.random.get_state()), random.getstate()  # noqa: NPY002
     try:
-        fit(answers(), method, **{**FLAT, "dropout": 0.5})
+        quiet_fit(draw_answer_study(), method, **{**FLAT, "dropout": 0.5})
     except RatersError:
         assert method == "no such method"
     assert torch.equal(torch.get_rng_state(), before[0])
@@ -266,7 +259,10 @@ class TestPatience:
         """With a constant rate the epochs are the same ones, so the end can be foretold."""
         for warm_up in (0, 6):
             options = {**LONG, "warm_up": warm_up}
-            losses = [row["held_out"] for row in fit(answers(), "global-cm", **options).history]
+            losses = [
+                row["held_out"]
+                for row in quiet_fit(draw_answer_study(), "global-cm", **options).history
+            ]
             best = np.inf
             improved = warm_up
             for epoch, loss in enumerate(losses[warm_up:], start=warm_up + 1):
@@ -277,7 +273,9 @@ class TestPatience:
                     break
             assert epoch < 25  # else the data show nothing
             folder = tmp_path / str(warm_up)
-            model = fit(answers(), "global-cm", patience=3, folder=folder, **options)
+            model = quiet_fit(
+                draw_answer_study(), "global-cm", patience=3, folder=folder, **options
+            )
             assert len(model.history) == epoch
             assert model.best_epoch == improved
             assert read_scores(folder)["stopped_early"] is True
@@ -285,9 +283,9 @@ class TestPatience:
 
     def test_it_needs_scores(self) -> None:
         with pytest.raises(RatersError, match="found patience=2 and no held-out cases"):
-            fit(answers(), "vote", patience=2, val_fraction=0.0, **FLAT)
+            quiet_fit(draw_answer_study(), "vote", patience=2, val_fraction=0.0, **FLAT)
         with pytest.raises(RatersError, match="found patience=2 and select='last'"):
-            fit(answers(), "vote", patience=2, select="last", **FLAT)
+            quiet_fit(draw_answer_study(), "vote", patience=2, select="last", **FLAT)
 
 
 class TestPrecision:
@@ -297,7 +295,10 @@ class TestPrecision:
     def test_bf16_is_close_to_32(self) -> None:
         losses = {
             precision: [
-                row["loss"] for row in fit(masks(), "pixel-cm", precision=precision, **TINY).history
+                row["loss"]
+                for row in quiet_fit(
+                    simulate_two_raters(), "pixel-cm", precision=precision, **TINY
+                ).history
             ]
             for precision in ("32", "bf16")
         }
@@ -306,7 +307,7 @@ class TestPrecision:
         assert losses["bf16"] != losses["32"]
 
     def test_only_the_backbone_is_rounded(self) -> None:
-        model = fit(masks(), "pixel-cm", precision="bf16", **TINY)
+        model = quiet_fit(simulate_two_raters(), "pixel-cm", precision="bf16", **TINY)
         network = model.method.network
         assert isinstance(network, TruthNetwork)
         assert network.half_type is None  # predictions have 32 bits
@@ -323,7 +324,7 @@ class TestPrecision:
     def test_without_a_gpu(self) -> None:
         assert precision_of("auto") == "32"
         with pytest.raises(RatersError, match="found precision='16' without a GPU"):
-            fit(answers(), "vote", precision="16", **FLAT)
+            quiet_fit(draw_answer_study(), "vote", precision="16", **FLAT)
 
 
 class TestLoggers:
@@ -333,7 +334,9 @@ class TestLoggers:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of its own imports
             from tensorboard.backend.event_processing.event_file_loader import EventFileLoader
-        model = fit(answers(), "global-cm", folder=tmp_path, loggers=("tensorboard",), **FLAT)
+        model = quiet_fit(
+            draw_answer_study(), "global-cm", folder=tmp_path, loggers=("tensorboard",), **FLAT
+        )
         found: dict[str, list[tuple[int, float]]] = {}
         for path in (tmp_path / "tensorboard").glob("events*"):
             for event in EventFileLoader(str(path)).Load():
@@ -354,9 +357,9 @@ class TestLoggers:
         monkeypatch.setitem(sys.modules, name, None)  # as if it were not installed
         message = rf"found no {name}, expected pip install 'raters\[{name}\]'"
         with pytest.raises(RatersError, match=message):
-            fit(answers(), "vote", folder=tmp_path / "run", loggers=[name], **FLAT)
+            quiet_fit(draw_answer_study(), "vote", folder=tmp_path / "run", loggers=[name], **FLAT)
         assert not (tmp_path / "run").exists()
 
     def test_they_need_a_folder(self) -> None:
         with pytest.raises(RatersError, match="'tensorboard' and no folder"):
-            fit(answers(), "vote", loggers=["tensorboard"], **FLAT)
+            quiet_fit(draw_answer_study(), "vote", loggers=["tensorboard"], **FLAT)

@@ -25,6 +25,7 @@ from raters.learning.training.dataset import CaseDataset, Item
 from raters.learning.training.loader import enough_workers, loader
 from raters.learning.training.store import CaseStore, cache_folder, key_of
 from raters.study.study import Study
+from tests.support.learning import equal_items
 from tests.support.makers import save
 
 TINY: dict[str, Any] = {"network": "patch-cnn", "width": 2, "depth": 1, "progress": False}
@@ -57,15 +58,8 @@ def items(study: Study, cache: Path | None, **options: Any) -> tuple[CaseDataset
     )
     first = [data[k] for k in range(len(data))]  # decoded and written
     again = [data[k] for k in range(len(data))]  # read from where they are kept
-    assert all(map(same, first, again))
+    assert all(map(equal_items, first, again))
     return data, again
-
-
-def same(a: Item, b: Item) -> bool:
-    return a.keys() == b.keys() and all(
-        np.array_equal(a[k], b[k]) and np.asarray(a[k]).dtype == np.asarray(b[k]).dtype  # type: ignore[literal-required]
-        for k in a
-    )
 
 
 @pytest.mark.parametrize("suffix", [".png", ".nii.gz"])
@@ -84,7 +78,7 @@ def test_the_store_gives_what_memory_gives(
     data, found = items(study, tmp_path / "cache", **options)
     assert data.cases.kept == 0
     assert len(list((tmp_path / "cache").glob("*/*.case"))) == 5
-    assert all(map(same, found, expected))
+    assert all(map(equal_items, found, expected))
 
 
 def test_a_patch_of_the_store_reads_a_view(tmp_path: Path) -> None:
@@ -138,7 +132,7 @@ def test_what_is_damaged_is_made_again(damage: str, tmp_path: Path) -> None:
             file.write_bytes(damaged[damage])
     assert all(data.cases.store is None or data.cases.store.read(k) is None for k in range(5))
     found = [data[k] for k in range(len(data))]
-    assert all(map(same, found, expected))
+    assert all(map(equal_items, found, expected))
     assert data.cases.store is not None
     assert data.cases.store.read(3) is not None
 
@@ -166,7 +160,7 @@ def test_a_disk_without_room_is_said_and_files_are_read(
     with pytest.warns(UserWarning, match="files are read each time"):
         data, found = items(study, tmp_path / "cache", patch_size=None)
     assert data.cases.store is None
-    assert all(map(same, found, expected))
+    assert all(map(equal_items, found, expected))
 
 
 def test_a_disk_that_becomes_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -180,7 +174,7 @@ def test_a_disk_that_becomes_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     with pytest.warns(UserWarning, match="No space left on device") as told:
         _, found = items(study, tmp_path / "cache", patch_size=None)
     assert len(told) == 1
-    assert all(map(same, found, expected))
+    assert all(map(equal_items, found, expected))
 
 
 def test_memory_first_then_the_store(tmp_path: Path) -> None:

@@ -20,14 +20,14 @@ from raters.learning.training.epochs import HeldOutScores
 from raters.metrics.confusion import dominance_margin
 from raters.study.study import Study
 from raters.study.survey import survey
-from tests.support.command_line import run_in_process
+from tests.support.command_line import Run
 
 SHORT = {"epochs": 2, "progress": False, "width": 2, "depth": 2, "batch_size": 8}
 TABLE = {**SHORT, "depth": 0, "batch_size": 20, "confusion_lr_scale": 10.0}
 NOTED = pytest.mark.filterwarnings("ignore:found no label by the rater")
 
 
-def table(silent: int = 1, right: float = 0.8) -> Study:
+def make_table_with_silent_raters(silent: int = 1, right: float = 0.8) -> Study:
     """Return answers of ann, bob and cy, and of others who never answer."""
     rng = np.random.default_rng(0)
     truth = rng.integers(0, 2, 120)
@@ -40,7 +40,7 @@ def table(silent: int = 1, right: float = 0.8) -> Study:
     )
 
 
-def masks() -> Study:
+def make_masks_with_silent_rater() -> Study:
     """Return masks of ann and bob; cy drew nothing that is to be trained on."""
     rng = np.random.default_rng(0)
     images = rng.normal(size=(10, 1, 8, 8)).astype(np.float32)
@@ -54,7 +54,7 @@ def masks() -> Study:
 
 @pytest.mark.parametrize("method", ["global-cm", "pixel-cm", "vote", "separate"])
 def test_training_warns_by_name_and_the_model_refuses(method: str, tmp_path: Path) -> None:
-    study = masks()
+    study = make_masks_with_silent_rater()
     with warnings.catch_warnings(record=True) as said:  # libraries may warn of things too
         warnings.simplefilter("always")
         model = raters.fit(study, method, **SHORT)
@@ -78,39 +78,37 @@ def test_training_warns_by_name_and_the_model_refuses(method: str, tmp_path: Pat
 @pytest.mark.parametrize("method", ["separate", "wdn", "mrnet", "pionono"])
 def test_who_labelled_held_out_cases_alone_has_no_part_in_the_truth(method: str) -> None:
     """Nothing of cy was trained on: an untrained head would join the mean."""
-    study = masks()
+    study = make_masks_with_silent_rater()
     model = raters.fit(study, method, **SHORT)
     assert model.config.unlabelled == ("cy",)
     assert model.method.labelled.tolist() == [True, True, False]  # type: ignore[union-attr, operator]
 
 
 def test_everybody_who_labels_is_known() -> None:
-    model = raters.fit(table(silent=0), "global-cm", **TABLE)
+    model = raters.fit(make_table_with_silent_raters(silent=0), "global-cm", **TABLE)
     assert model.config.unlabelled == ()
     assert np.isfinite(model.confusion(np.zeros(1))).all()
 
 
 def test_raters_without_labels_are_found_in_masks_and_tables() -> None:
-    assert survey(table(silent=2)).without_labels() == ("none0", "none1")
-    assert survey(masks()).without_labels() == ()
-    assert survey(masks().select(split="train")).without_labels() == ("cy",)
-    assert survey(table(silent=0)).without_labels() == ()
+    assert survey(make_table_with_silent_raters(silent=2)).without_labels() == ("none0", "none1")
+    assert survey(make_masks_with_silent_rater()).without_labels() == ()
+    assert survey(make_masks_with_silent_rater().select(split="train")).without_labels() == ("cy",)
+    assert survey(make_table_with_silent_raters(silent=0)).without_labels() == ()
 
 
 @NOTED
-def test_the_command_line_and_its_tables_leave_them_out(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    study = masks()
+def test_the_command_line_and_its_tables_leave_them_out(tmp_path: Path, run_raters: Run) -> None:
+    study = make_masks_with_silent_rater()
     raters.fit(study, "global-cm", folder=tmp_path / "run", **SHORT)
     study.write(tmp_path / "study", "packed")
     predict = ["predict", tmp_path / "run", tmp_path / "study"]
     asked = ["-o", tmp_path / "no", "--as-rater", "cy"]
-    refused = run_in_process(capsys, monkeypatch, *predict, *asked)
+    refused = run_raters(*predict, *asked)
     assert refused.code == 2
     said = " ".join(refused.err.split())
     assert "'cy' without a label in the training, expected one of ann, bob" in said
-    done = run_in_process(capsys, monkeypatch, *predict, "-o", tmp_path / "out", "--confusion")
+    done = run_raters(*predict, "-o", tmp_path / "out", "--confusion")
     assert done.code == 0, done.err
     with open(tmp_path / "out" / "confusion.csv", newline="") as file:
         assert {row["rater"] for row in csv.DictReader(file)} == {"ann", "bob"}
@@ -118,7 +116,7 @@ def test_the_command_line_and_its_tables_leave_them_out(
 
 @NOTED
 def test_evaluation_and_report_name_them_and_leave_them_out(tmp_path: Path) -> None:
-    study = masks()
+    study = make_masks_with_silent_rater()
     raters.fit(study, "pixel-cm", folder=tmp_path / "run", **SHORT)
     scores = evaluate(tmp_path / "run", study, "test")
     assert {row["rater"] for row in scores.raters} == {"ann", "bob"}
@@ -158,7 +156,8 @@ def test_dominance_weighs_raters_by_how_often_they_label() -> None:
 @pytest.mark.parametrize("silent", [1, 3])
 def test_silent_raters_do_not_change_the_dominance_of_a_training(silent: int) -> None:
     alone, beside = (
-        raters.fit(table(number, right=0.6), "global-cm", **TABLE) for number in (0, silent)
+        raters.fit(make_table_with_silent_raters(number, right=0.6), "global-cm", **TABLE)
+        for number in (0, silent)
     )
     for row, expected in zip(beside.history, alone.history, strict=True):
         assert row["dominance"] == pytest.approx(expected["dominance"], abs=1e-6)
@@ -166,7 +165,7 @@ def test_silent_raters_do_not_change_the_dominance_of_a_training(silent: int) ->
 
 @NOTED
 def test_a_rater_who_comes_later_without_labels() -> None:
-    study = table(silent=1)
+    study = make_table_with_silent_raters(silent=1)
     model = raters.fit(study.select(raters=["ann", "bob"]), "global-cm", **TABLE)
     longer = raters.extend(model, study.select(raters=["cy", "none0"]), progress=False, epochs=1)
     assert longer.config.raters == ("ann", "bob", "cy", "none0")

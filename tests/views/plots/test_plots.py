@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from matplotlib.collections import LineCollection
 from matplotlib.colors import to_hex, to_rgb, to_rgba
 from matplotlib.figure import Figure
+from numpy.random import default_rng
 from numpy.typing import NDArray
 
 import raters
@@ -45,21 +46,17 @@ ODD = [
 ]
 
 
-def rng(seed: int = 0) -> np.random.Generator:
-    return np.random.default_rng(seed)
-
-
-def drawn(figure: Figure) -> Figure:
+def lay_out(figure: Figure) -> Figure:
     """Lay a figure out and shape all its texts, without painting: a test below saves them all."""
     figure.draw_without_rendering()
     return figure
 
 
-def painted(figure: Figure) -> None:
+def paint(figure: Figure) -> None:
     figure.savefig(BytesIO(), format="png", dpi=40)
 
 
-def texts(figure: Figure, axes: int = 0) -> list[str]:
+def figure_texts(figure: Figure, axes: int = 0) -> list[str]:
     return [text.get_text() for text in figure.axes[axes].texts]
 
 
@@ -68,10 +65,10 @@ def hex_of(colours: Any) -> str:
 
 
 def matrices(raters_: int, classes: int) -> NDArray[np.float64]:
-    return np.asarray(rng().dirichlet(np.ones(classes), (raters_, classes)))
+    return np.asarray(default_rng(0).dirichlet(np.ones(classes), (raters_, classes)))
 
 
-def study(raters_: int = 3, names: list[str] | None = None) -> Study:
+def draw_disc_study(raters_: int = 3, names: list[str] | None = None) -> Study:
     """Discs of different radius by rater and case."""
     rows, columns = np.mgrid[:24, :24]
     far = np.hypot(rows - 12, columns - 12)
@@ -92,10 +89,10 @@ def performance(names: list[str]) -> list[Row]:
 def figures(names: list[str], theme: plots.Theme) -> dict[str, Callable[[], Figure]]:
     """Return every figure, with raters (and classes) of these names."""
     count = len(names)
-    masks = (rng().random((count, 12, 12)) < 0.5).astype(int)
-    given_study = study(count, names)
+    masks = (default_rng(0).random((count, 12, 12)) < 0.5).astype(int)
+    given_study = draw_disc_study(count, names)
     curve: list[Row] = [{"epoch": 1, "loss": 1.0, names[0]: 2.0}, {"epoch": 2, "loss": None}]
-    answers = Study.from_arrays(labels=rng().integers(0, 3, (9, count)), raters=names)
+    answers = Study.from_arrays(labels=default_rng(0).integers(0, 3, (9, count)), raters=names)
     counts = plots.signed_distance_counts(masks[0], masks)
     truth = matrices(count, 3) if count < 5 else None  # panels cost time
     return {
@@ -126,7 +123,7 @@ def test_odd_names_are_drawn_without_warnings(kind: str) -> None:
     """Warnings are errors here: of letters without a glyph, of formulas, of the layout."""
     for start in range(0, len(ODD), 15):
         names = [name for name in ODD[start : start + 15] if name] + ["last one"]
-        drawn(figures(names, "light")[kind]())
+        lay_out(figures(names, "light")[kind]())
 
 
 @pytest.mark.slow
@@ -147,7 +144,7 @@ def test_every_figure_is_saved_with_a_transparent_background(
 @pytest.mark.parametrize("kind", KINDS)
 def test_words_can_be_read_on_their_page(kind: str) -> None:
     for theme in ("light", "dark"):
-        figure = drawn(figures(["ann", "bob", "cy"], theme)[kind]())
+        figure = lay_out(figures(["ann", "bob", "cy"], theme)[kind]())
         for axes in figure.axes:
             labels = [
                 axes.title,
@@ -164,7 +161,7 @@ def test_words_can_be_read_on_their_page(kind: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", [k for k in KINDS if k not in ("overlay", "errors")])
 def test_sixty_raters_are_drawn(kind: str) -> None:
-    drawn(figures([f"rater {k}" for k in range(60)], "dark")[kind]())
+    lay_out(figures([f"rater {k}" for k in range(60)], "dark")[kind]())
 
 
 @pytest.mark.slow
@@ -233,30 +230,30 @@ def test_cells_hold_the_numbers_in_colours_that_can_be_read() -> None:
     given_matrices = matrices(2, 4)
     given_matrices[1, 2] = np.nan
     figure = plots.confusion(given_matrices, list("abcd"), ["ann", "bob"])
-    assert texts(figure, 0) == [f"{v:.2f}" for v in given_matrices[0].ravel()]
-    assert texts(figure, 1) == [f"{v:.2f}" for v in given_matrices[1].ravel() if v == v]
+    assert figure_texts(figure, 0) == [f"{v:.2f}" for v in given_matrices[0].ravel()]
+    assert figure_texts(figure, 1) == [f"{v:.2f}" for v in given_matrices[1].ravel() if v == v]
     image = figure.axes[0].images[0]
     shades = image.cmap(image.norm(given_matrices[0].ravel()))
     assert [t.get_color() for t in figure.axes[0].texts] == [text_on(shade) for shade in shades]
 
 
 def test_counts_are_written_whole_and_many_classes_without_numbers() -> None:
-    assert texts(plots.confusion([[1200, 3], [0, 40]])) == ["1,200", "3", "0", "40"]
-    assert texts(plots.confusion(matrices(1, 20))) == []
-    assert len(texts(plots.confusion(matrices(1, 20), numbers=True))) == 400
+    assert figure_texts(plots.confusion([[1200, 3], [0, 40]])) == ["1,200", "3", "0", "40"]
+    assert figure_texts(plots.confusion(matrices(1, 20))) == []
+    assert len(figure_texts(plots.confusion(matrices(1, 20), numbers=True))) == 400
 
 
 def test_true_matrices_stand_beside_the_estimated_ones() -> None:
     figure = plots.confusion(matrices(2, 2), raters=["ann", "bob"], truth=[np.eye(2)] * 2)
     titles = ["ann estimated", "ann true", "bob estimated", "bob true"]
     assert [axes.get_title() for axes in figure.axes[:4]] == titles
-    assert texts(figure, 3) == ["1.00", "0.00", "0.00", "1.00"]
+    assert figure_texts(figure, 3) == ["1.00", "0.00", "0.00", "1.00"]
 
 
 @given(st.integers(1, 7), st.integers(1, 7), st.integers(0, 10**6))
 @quick
 def test_outlines_enclose_exactly_the_pixels(rows: int, columns: int, seed: int) -> None:
-    mask = rng(seed).random((rows, columns)) < 0.5
+    mask = default_rng(seed).random((rows, columns)) < 0.5
     lines = plots.border_lines(mask)
     area = sum(
         float((line[:-1, 0] * line[1:, 1] - line[1:, 0] * line[:-1, 1]).sum()) / 2 for line in lines
@@ -308,7 +305,7 @@ def test_volumes_show_the_slice_that_raters_differ_on() -> None:
 
 
 def test_a_slice_is_turned_with_its_outlines() -> None:
-    image = rng().random((1, 5, 6, 7))
+    image = default_rng(0).random((1, 5, 6, 7))
     masks = np.zeros((1, 5, 6, 7), int)
     masks[0, 4, 0, 3] = 1  # first axis to the right, second upwards: the lower right corner
     axes = plots.overlay(image, masks, slice=3).axes[0]
@@ -322,7 +319,7 @@ def test_a_slice_is_turned_with_its_outlines() -> None:
 
 @pytest.mark.parametrize("channels", [1, 2, 3, 4])
 def test_images_of_any_number_of_channels(channels: int) -> None:
-    image = rng().integers(0, 255, (channels, 8, 9)).astype(np.uint8)
+    image = default_rng(0).integers(0, 255, (channels, 8, 9)).astype(np.uint8)
     axes = plots.overlay(image, np.eye(8, 9, dtype=int)[None]).axes[0]
     shape = (8, 9, 3) if channels == 3 else (8, 9)
     assert np.asarray(axes.images[0].get_array()).shape == shape
@@ -346,20 +343,22 @@ def test_errors_have_their_colours() -> None:
 
 
 def test_agreement_holds_the_table_in_the_order_given() -> None:
-    found = raters.agree(study(3, ["ann", "bob", "cy"]))
+    found = raters.agree(draw_disc_study(3, ["ann", "bob", "cy"]))
     by_pair = {(row["rater_a"], row["rater_b"]): f"{row['dice']:.2f}" for row in found.pairs}
     figure = plots.agreement(found, raters=["cy", "ann", "bob"])
     a = by_pair["ann", "cy"]
     b = by_pair["bob", "cy"]
     c = by_pair["ann", "bob"]
-    assert texts(figure) == [a, b, a, c, b, c]
-    assert texts(plots.agreement(found.frame("pairs"), ["cy", "ann", "bob"])) == texts(figure)
+    assert figure_texts(figure) == [a, b, a, c, b, c]
+    assert figure_texts(
+        plots.agreement(found.frame("pairs"), ["cy", "ann", "bob"])
+    ) == figure_texts(figure)
     with pytest.raises(RatersError, match="found no score 'hd95', expected one of: dice"):
         plots.agreement(found, score="hd95")
 
 
 def test_clusters_stand_together() -> None:
-    camp = rng(1).integers(0, 2, 12)
+    camp = default_rng(1).integers(0, 2, 12)
     similarity = np.where(camp[:, None] == camp, 0.9, 0.2)
     ordered = camp[clustered(similarity)]
     assert (np.diff(ordered) != 0).sum() == 1
@@ -371,7 +370,7 @@ def test_skills_are_sorted_and_bars_are_standard_errors() -> None:
         {"rater": "none", "class": "x", "sensitivity": None, "sensitivity_se": None},
         {"rater": "high", "class": "x", "sensitivity": 0.8, "sensitivity_se": None},
     ]
-    axes = drawn(plots.skills(rows, ["sensitivity"])).axes[0]
+    axes = lay_out(plots.skills(rows, ["sensitivity"])).axes[0]
     assert [text.get_text() for text in axes.get_yticklabels()] == ["high", "low", "none"]
     bar = next(c for c in axes.collections if isinstance(c, LineCollection)).get_segments()[1]
     assert bar[:, 0] == pytest.approx([0.4, 0.6])
@@ -384,8 +383,8 @@ def test_skill_of_matrices_is_the_mean_diagonal() -> None:
 
 
 def test_reliability_bins_add_up_and_give_the_error() -> None:
-    probabilities = rng().dirichlet(np.ones(3), 500).T
-    labels = rng(1).integers(0, 3, 500)
+    probabilities = default_rng(0).dirichlet(np.ones(3), 500).T
+    labels = default_rng(1).integers(0, 3, 500)
     error = metrics.calibration_error(labels, probabilities, 10)
     figure = plots.reliability(probabilities, labels, bins=10)
     assert figure.axes[0].get_title() == f"ECE {error:.3f}"
@@ -406,12 +405,12 @@ def test_curves_have_gaps_and_mark_the_best_epoch() -> None:
     assert [axes.get_title() for axes in figure.axes] == ["loss", "trace term"]
     line = figure.axes[1].lines[0].get_ydata()
     assert np.isnan(np.asarray(line)).tolist() == [True, True, False, True]
-    assert texts(figure, 0) == ["0.333", "warm-up"]
+    assert figure_texts(figure, 0) == ["0.333", "warm-up"]
     assert figure.axes[0].patches[0].get_extents().width > 0
 
 
 def test_volumes_are_those_of_agree() -> None:
-    given_study = study(3)
+    given_study = draw_disc_study(3)
     found = plots.case_volumes(given_study).mean(axis=0)
     assert found == pytest.approx([row["volume"] for row in raters.agree(given_study).raters])
 
@@ -419,8 +418,8 @@ def test_volumes_are_those_of_agree() -> None:
 @given(st.integers(0, 10**6))
 @quick
 def test_relative_volumes_against_a_loop(seed: int) -> None:
-    values = rng(seed).integers(0, 4, (3, 4)).astype(float)
-    values[rng(seed + 1).random((3, 4)) < 0.2] = np.nan
+    values = default_rng(seed).integers(0, 4, (3, 4)).astype(float)
+    values[default_rng(seed + 1).random((3, 4)) < 0.2] = np.nan
     found = relative_volumes(values)
     for case, rater in np.ndindex(3, 4):
         own = values[case, rater]
@@ -434,7 +433,7 @@ def test_relative_volumes_against_a_loop(seed: int) -> None:
 
 
 def test_difficulty_takes_sizes_of_cases() -> None:
-    given_study = study(3)
+    given_study = draw_disc_study(3)
     found = raters.agree(given_study)
     sizes = {case: float(k) for k, case in enumerate(given_study.cases)}
     dots = np.asarray(plots.difficulty(found, sizes).axes[0].collections[0].get_offsets())
@@ -445,8 +444,8 @@ def test_difficulty_takes_sizes_of_cases() -> None:
 @given(st.integers(0, 10**6), st.sampled_from([(1.0, 1.0), (0.7, 2.5)]))
 @quick
 def test_distance_counts_against_a_slow_loop(seed: int, spacing: tuple[float, float]) -> None:
-    consensus = rng(seed).integers(-1, 2, (5, 6))
-    labels = rng(seed + 1).integers(-1, 2, (2, 5, 6))
+    consensus = default_rng(seed).integers(-1, 2, (5, 6))
+    labels = default_rng(seed + 1).integers(-1, 2, (2, 5, 6))
     edges = np.array([-4.0, -2.0, -1.0, 0.0, 0.5, 1.0, 3.0, 4.0])
     seen, drawn_ = np.zeros((2, 2, 7), int)
     voxels = list(np.ndindex(5, 6))
@@ -468,7 +467,7 @@ def test_distance_counts_against_a_slow_loop(seed: int, spacing: tuple[float, fl
 
 
 def test_bias_of_a_study_adds_up_and_shows_who_draws_too_much() -> None:
-    given_study = study(3)
+    given_study = draw_disc_study(3)
     consensus = raters.fuse(given_study, "vote")
     counts = plots.distance_counts(consensus, bins=[-100, 0, 100])
     assert (counts.seen.sum(axis=1) == 6 * 24 * 24).all()
@@ -498,9 +497,9 @@ def test_empty_input_says_what_was_expected(kind: str) -> None:
 
 
 def test_nothing_but_gaps_is_drawn() -> None:
-    painted(plots.confusion(np.full((2, 3, 3), np.nan)))
-    painted(plots.skills([{"rater": "ann", "class": "x", "sensitivity": None}], ["sensitivity"]))
-    painted(plots.overlay(np.full((1, 4, 4), np.nan), np.full((1, 4, 4), MISSING)))
+    paint(plots.confusion(np.full((2, 3, 3), np.nan)))
+    paint(plots.skills([{"rater": "ann", "class": "x", "sensitivity": None}], ["sensitivity"]))
+    paint(plots.overlay(np.full((1, 4, 4), np.nan), np.full((1, 4, 4), MISSING)))
     pair = {"rater_a": "ann", "rater_b": "bob", "dice": None}
-    painted(plots.agreement([pair]))
-    painted(plots.skill_scatter([np.nan, 0.5], [0.5, np.nan]))
+    paint(plots.agreement([pair]))
+    paint(plots.skill_scatter([np.nan, 0.5], [0.5, np.nan]))

@@ -14,6 +14,7 @@ import raters
 from raters import Study
 from raters.views import plots, report
 from tests.support.browser import visit
+from tests.support.reports import draw_growing_squares
 
 pytestmark = pytest.mark.browser
 
@@ -24,7 +25,7 @@ const printed = () => [...document.styleSheets].forEach((sheet) => [...sheet.css
 """  # noqa: E501
 
 
-def page_of(*blocks: report.Block, sections: int = 1) -> str:
+def render_blocks(*blocks: report.Block, sections: int = 1) -> str:
     section = report.Section("A section with a title", "About it.", blocks)
     return report.render(report.Report("r", {}, [section] * sections))
 
@@ -70,7 +71,7 @@ def test_areas_over_a_coloured_picture_have_the_colours_of_the_legend(tmp_path: 
     await settle(() => figure.querySelectorAll(".layers input")[0].click());
     answer.none = seen();
     """
-    found = visit(page_of(block), script, tmp_path)
+    found = visit(render_blocks(block), script, tmp_path)
     got = {name: np.array(found.answer[name], float) for name in ("outlines", "areas", "none")}
     assert found.console == []
     assert (found.answer["saidOutlines"], found.answer["saidAreas"]) == (False, True)
@@ -88,16 +89,8 @@ def rgb(colour: str) -> list[int]:
 
 
 def many_cases(number: int) -> Study:
-    labels = np.zeros((number, 2, 16, 16), int)
-    for k in range(number):
-        labels[k, :, 2 : 4 + k % 9, 2:9] = 1
-        labels[k, 1, 4, 4] = 0
-    return Study.from_arrays(
-        labels=labels,
-        raters=["1", "2"],
-        classes=["no", "yes"],
-        cases=[f"case {k}" for k in range(number)],
-    )
+    """Draw cases of raters and names that are numbers."""
+    return draw_growing_squares([f"case {k}" for k in range(number)], ["1", "2"])
 
 
 ASK = """
@@ -157,7 +150,7 @@ def test_pages_of_all_cases_say_it_too(tmp_path: Path) -> None:
 def test_a_viewer_that_is_not_painted_is_not_printed(tmp_path: Path) -> None:
     study = many_cases(1)
     case = report.viewer_case(study[0], study.raters, study.classes.names)
-    page = page_of(report.ViewerBlock("cases", [case], "A caption."))
+    page = render_blocks(report.ViewerBlock("cases", [case], "A caption."))
     script = (
         PRINTED
         + """
@@ -190,7 +183,7 @@ def test_a_picked_row_gives_way_to_searches_and_is_counted(tmp_path: Path) -> No
     answer.picked = seen(); answer.search = search.value;
     answer.other = type("r29"); answer.same = type("r250"); answer.cleared = type("");
     """
-    found = visit(page_of(report.TableBlock("t", rows)), script, tmp_path).answer
+    found = visit(render_blocks(report.TableBlock("t", rows)), script, tmp_path).answer
     assert found == {
         "picked": [200, "r250", 1, "first 200 of 300 rows"],
         "search": "",
@@ -218,7 +211,7 @@ def test_tables_take_the_width_of_the_page(width: int, tmp_path: Path) -> None:
       (part) => part.getBoundingClientRect().left))];
     """  # noqa: E501
     notes = [report.TextBlock("A note.", kind) for kind in ("plain", "note", "warning")]
-    got = visit(page_of(wide_table(), small, *notes), script, tmp_path, width).answer
+    got = visit(render_blocks(wide_table(), small, *notes), script, tmp_path, width).answer
     room = got["page"] - 80
     assert got["table"] == room
     assert len(got["lefts"]) == 1
@@ -236,7 +229,7 @@ def test_wide_tables_fit_the_printed_page(tmp_path: Path) -> None:
     answer.broken = document.querySelector("tbody td").getBoundingClientRect().height;
     """
     )
-    got = visit(page_of(wide_table(), plain), script, tmp_path).answer
+    got = visit(render_blocks(wide_table(), plain), script, tmp_path).answer
     assert max(got["wide"]) <= 718
     assert got["broken"] < 80  # words are whole
 
@@ -244,7 +237,7 @@ def test_wide_tables_fit_the_printed_page(tmp_path: Path) -> None:
 # Texts -------------------------------------------------------------------------------------------
 def test_commands_break_between_words_only(tmp_path: Path) -> None:
     command = "raters train STUDY -m pixel-cm --all-cases --epochs 3 &lt;b&gt;"
-    page = page_of(
+    page = render_blocks(
         report.TextBlock(Markup(f"Say <code>{command}</code>, or --batch-size (-m vote)."))
     )
     script = """
@@ -281,5 +274,5 @@ def test_all_sections_are_seen_on_a_small_screen(tmp_path: Path) -> None:
     answer.inside = links.every(({ bottom }) => bottom <= box("nav").bottom);
     answer.fits = document.documentElement.scrollWidth <= window.innerWidth;
     """
-    got = visit(page_of(sections=6), script, tmp_path, 500).answer
+    got = visit(render_blocks(sections=6), script, tmp_path, 500).answer
     assert got == {"clear": True, "inside": True, "fits": True}

@@ -20,18 +20,21 @@ from raters.consensus.write import write_consensus
 from raters.learning.evaluation.watch import score_and_watch, vote_score
 from raters.metrics.bootstrap import interval
 from raters.study.study import Study
-from raters.views.report.blocks import First, Report, Section, TableBlock, ViewerBlock, all_blocks
+from raters.views.report.blocks import Report, Section, TableBlock, ViewerBlock, all_blocks
 from raters.views.report.page import render
 from raters.views.texts.say import link, plain, say, together
 from tests.support.browser import visit
 from tests.support.models import make_model
+from tests.support.reports import first_screen_of, table_named
 
 pytestmark = pytest.mark.usefixtures("small_figures")
 EVIL = '"><img src=x onerror=alert(1)>'
 Masks = NDArray[np.int16]
 
 
-def drawn(cases: int = 8, names: tuple[str, ...] = ("ann", "bob", "far"), **about: str) -> Study:
+def draw_shifted_squares(
+    cases: int = 8, names: tuple[str, ...] = ("ann", "bob", "far"), **about: str
+) -> Study:
     """Squares; the last rater draws one that is shifted more from case to case."""
     labels = np.zeros((cases, len(names), 32, 32), np.int16)
     for k in range(cases):
@@ -47,17 +50,7 @@ def drawn(cases: int = 8, names: tuple[str, ...] = ("ann", "bob", "far"), **abou
     )
 
 
-def first_of(made: Report) -> First:
-    assert made.first is not None
-    return made.first
-
-
-def table_of(made: Report, name: str) -> TableBlock:
-    (found,) = [b for b in all_blocks(made) if isinstance(b, TableBlock) and b.name == name]
-    return found
-
-
-def answers(folder: Path) -> Path:
+def write_answers_with_a_tie(folder: Path) -> Path:
     """Write a table: ann and bob agree, cy says otherwise in the first tasks; one tie of two."""
     lines = ["task,worker,label"]
     for t in range(20):
@@ -73,8 +66,8 @@ def answers(folder: Path) -> Path:
 
 
 def test_the_headline_is_the_mean_dice_with_its_interval() -> None:
-    study = drawn()
-    number = first_of(make_report(study, cases_shown=0)).numbers[0]
+    study = draw_shifted_squares()
+    number = first_screen_of(make_report(study, cases_shown=0)).numbers[0]
     overall = raters.agree(study).overall[-1]["dice"]
     assert number.value == pytest.approx(overall)
     by_case = [row["dice"] for row in sorted(raters.agree(study).cases, key=lambda r: r["case"])]
@@ -83,13 +76,13 @@ def test_the_headline_is_the_mean_dice_with_its_interval() -> None:
 
 
 def test_few_groups_have_no_interval_and_it_is_said() -> None:
-    number = first_of(make_report(drawn(3), cases_shown=0)).numbers[0]
+    number = first_screen_of(make_report(draw_shifted_squares(3), cases_shown=0)).numbers[0]
     assert number.low is None and "no interval" in number.about
 
 
 def test_the_matrix_holds_every_pair_and_the_worst_rater_is_first() -> None:
-    study = drawn()
-    matrix = first_of(make_report(study, cases_shown=0)).matrix
+    study = draw_shifted_squares()
+    matrix = first_screen_of(make_report(study, cases_shown=0)).matrix
     assert matrix is not None and matrix.rows[0] == "far"
     for pair in raters.agree(study).pairs:
         a, b = (list(matrix.rows).index(pair[f"rater_{k}"]) for k in "ab")
@@ -98,8 +91,8 @@ def test_the_matrix_holds_every_pair_and_the_worst_rater_is_first() -> None:
 
 
 def test_the_six_most_disputed_cases_are_shown_with_an_outline_of_everyone() -> None:
-    study = drawn()
-    cards = first_of(make_report(study, cases_shown=0)).cards
+    study = draw_shifted_squares()
+    cards = first_screen_of(make_report(study, cases_shown=0)).cards
     assert [card.case for card in cards] == [r["case"] for r in raters.agree(study).cases][:6]
     colours = raters.views.plots.rater_colours(study.raters)
     for card in cards:
@@ -108,9 +101,9 @@ def test_the_six_most_disputed_cases_are_shown_with_an_outline_of_everyone() -> 
 
 
 def test_a_fusion_has_the_consensus_among_the_raters(tmp_path: Path) -> None:
-    study = drawn()
+    study = draw_shifted_squares()
     write_consensus(raters.fuse(study, "vote"), tmp_path / "fused")
-    first = first_of(make_report(tmp_path / "fused", study, cases_shown=0))
+    first = first_screen_of(make_report(tmp_path / "fused", study, cases_shown=0))
     assert first.matrix is not None
     column = list(first.matrix.columns).index("consensus")
     dice = {
@@ -123,7 +116,7 @@ def test_a_fusion_has_the_consensus_among_the_raters(tmp_path: Path) -> None:
 
 
 def test_three_actions_name_the_cases_and_the_rater() -> None:
-    actions = first_of(make_report(drawn(), cases_shown=0)).actions
+    actions = first_screen_of(make_report(draw_shifted_squares(), cases_shown=0)).actions
     assert len(actions) == 3
     assert plain(actions[0]).startswith("Look at c7 (Dice 0.")
     assert "with far, who stands apart" in plain(actions[1])
@@ -131,8 +124,8 @@ def test_three_actions_name_the_cases_and_the_rater() -> None:
 
 
 def test_anonymous_raters_have_no_matrix_of_names() -> None:
-    study = drawn(names=("reader0", "reader1", "reader2"), raters="anonymous")
-    first = first_of(make_report(study))
+    study = draw_shifted_squares(names=("reader0", "reader1", "reader2"), raters="anonymous")
+    first = first_screen_of(make_report(study))
     assert first.matrix is not None and "reader0" not in first.matrix.rows
     assert sum(row[0] or 0 for row in first.matrix.values) == pytest.approx(1)
     assert "reader0" not in " ".join(first.actions) and "reader0" not in str(first.cards)
@@ -147,18 +140,18 @@ def test_cards_say_that_there_is_no_white_outline(tmp_path: Path) -> None:
     study = Study.from_arrays(labels=labels, raters=["ann", "bob", "cy"], cases=["alike", "apart"])
     write_consensus(raters.fuse(study, "vote"), tmp_path)
     made = make_report(tmp_path, study, cases_shown=0)
-    lines = {card.case: list(card.lines) for card in first_of(made).cards}
+    lines = {card.case: list(card.lines) for card in first_screen_of(made).cards}
     assert lines == {"apart": ["consensus empty"], "alike": []}
     assert "<p>consensus empty</p>" in render(made)
 
 
 def test_nobody_is_weighed_where_raters_are_anonymous(tmp_path: Path) -> None:
-    study = drawn(2, raters="anonymous")
+    study = draw_shifted_squares(2, raters="anonymous")
     write_consensus(raters.fuse(study, "vote"), tmp_path / "fused")
-    fused = first_of(make_report(tmp_path / "fused", study, cases_shown=0))
+    fused = first_screen_of(make_report(tmp_path / "fused", study, cases_shown=0))
     assert "pixel-cm --shared" in fused.actions[2] and "whom to trust" not in fused.actions[2]
-    table = raters.read(answers(tmp_path), anonymous=True)
-    assert "fuse STUDY -m vote" in first_of(make_report(table)).actions[2]
+    table = raters.read(write_answers_with_a_tie(tmp_path), anonymous=True)
+    assert "fuse STUDY -m vote" in first_screen_of(make_report(table)).actions[2]
     assert "-m single-cm" in say("act_labels", undecided=0, bare=0, anonymous=True)
     two = {"minority": None, "low": None, "two": True}
     assert "--shared" in say("act_class", anonymous=True, **two)
@@ -182,7 +175,7 @@ def test_a_run_has_score_baseline_and_cut(tmp_path: Path, reference: bool) -> No
         classes={c.value: c.name for c in model.config.classes},
     )
     made = make_report(tmp_path, study, cases_shown=2)
-    score, baseline, cut = first_of(made).numbers
+    score, baseline, cut = first_screen_of(made).numbers
     found = raters.evaluate(tmp_path, study)
     assert score.value == found.main["score"] and score.low == found.main["score_low"]
     if reference:
@@ -192,7 +185,7 @@ def test_a_run_has_score_baseline_and_cut(tmp_path: Path, reference: bool) -> No
         assert baseline.value == pytest.approx(np.mean(both))
     else:
         assert baseline.value == pytest.approx(raters.agree(study).overall[-1]["dice"])
-    assert cut.value == 0.5 and len(first_of(made).cards) == 2
+    assert cut.value == 0.5 and len(first_screen_of(made).cards) == 2
     assert score_and_watch(model, study)[1].vote.keys() == (
         set(study.cases) if reference else set()
     )
@@ -229,36 +222,39 @@ def test_pairs_of_tasks_against_readings_counted_one_by_one(tmp_path: Path) -> N
 
 
 def test_tasks_say_who_said_what_and_a_tie_is_a_tie(tmp_path: Path) -> None:
-    made = make_report(answers(tmp_path))
-    table = table_of(made, "tasks")
+    made = make_report(write_answers_with_a_tie(tmp_path))
+    table = table_named(made, "tasks")
     assert table.shown is not None
     rows = {row["task"]: row for row in table.shown}
     assert rows["t0"]["who"] == "cat: ann, bob; dog: cy"
-    assert [plain(line) for line in first_of(made).cards[1].lines] == ["cat: ann, bob", "dog: cy"]
-    assert '<a href="#rater=cy">cy</a>' in first_of(made).cards[1].lines[1]
+    assert [plain(line) for line in first_screen_of(made).cards[1].lines] == [
+        "cat: ann, bob",
+        "dog: cy",
+    ]
+    assert '<a href="#rater=cy">cy</a>' in first_screen_of(made).cards[1].lines[1]
     assert rows["t0"]["majority"] == "cat" and rows["tie"]["majority"] == "tie: cow, dog"
     assert "who" not in table.rows[0]  # the file beside the page stays as it is
-    shown = table_of(made, "raters").shown
+    shown = table_named(made, "raters").shown
     assert shown is not None and shown[0]["rater"] == "cy"
-    pairs = table_of(made, "pairs").columns
+    pairs = table_named(made, "pairs").columns
     assert isinstance(pairs, dict) and pairs["cases"] == "tasks"
-    equal = first_of(made).numbers[0].value
+    equal = first_screen_of(made).numbers[0].value
     assert equal == pytest.approx(
-        raters.agree(raters.read(answers(tmp_path))).overall[-1]["agreement"]
+        raters.agree(raters.read(write_answers_with_a_tie(tmp_path))).overall[-1]["agreement"]
     )
 
 
 def test_fused_tasks_are_sorted_by_the_posterior(tmp_path: Path) -> None:
-    study = raters.read(answers(tmp_path))
+    study = raters.read(write_answers_with_a_tie(tmp_path))
     consensus = raters.fuse(study, "dawid-skene")
     write_consensus(consensus, tmp_path / "fused")
     made = make_report(tmp_path / "fused", study)
-    table = table_of(made, "tasks")
+    table = table_named(made, "tasks")
     sure = consensus.table.truth.max(axis=1)
     assert table.shown is not None
     assert [row["p"] for row in table.shown] == pytest.approx(np.sort(sure).tolist())
-    assert first_of(made).cards[0].case == table.shown[0]["task"]
-    assert not any("1.00 sure" in card.note for card in first_of(made).cards)
+    assert first_screen_of(made).cards[0].case == table.shown[0]["task"]
+    assert not any("1.00 sure" in card.note for card in first_screen_of(made).cards)
     assert (sure_words(0.994), sure_words(0.9999)) == ("0.99 sure", "> 0.99 sure")
     assert [row["task"] for row in table.rows] == [r["case"] for r in raters.agree(study).cases]
 
@@ -272,7 +268,7 @@ def classes_of_one_task(folder: Path) -> Study:
 
 
 def test_cards_say_how_many_classes_they_leave_out(tmp_path: Path) -> None:
-    (card,) = first_of(make_report(classes_of_one_task(tmp_path))).cards
+    (card,) = first_screen_of(make_report(classes_of_one_task(tmp_path))).cards
     lines = [plain(line) for line in card.lines]
     expected = [f"class{k}: rater {k}" for k in range(3)]
     assert lines == [*expected, "and 4 more classes"]
@@ -327,22 +323,22 @@ def test_names_in_sentences_are_links_and_only_text() -> None:
 
 def test_sentences_run_on_without_gaps(tmp_path: Path) -> None:
     """No link became text on its way, no two sentences touch, no filter left a None."""
-    study = drawn()
+    study = draw_shifted_squares()
     write_consensus(raters.fuse(study, "staple"), tmp_path / "fused")
     for made in (
         make_report(study, cases_shown=1),
         make_report(tmp_path / "fused", study, cases_shown=1),
-        make_report(answers(tmp_path)),
+        make_report(write_answers_with_a_tie(tmp_path)),
     ):
         page = render(made)
         assert "&lt;a href" not in page
         texts = [getattr(b, "text", "") or getattr(b, "caption", "") for b in all_blocks(made)]
-        for text in map(plain, [*texts, *first_of(made).actions]):
+        for text in map(plain, [*texts, *first_screen_of(made).actions]):
             assert not re.search(r"[a-z)][.:][A-Z]|  | \.|None|\{|\}", text), text
 
 
 def test_a_minority_is_named_once() -> None:
-    study = drawn(1)
+    study = draw_shifted_squares(1)
     drew = np.array([[[1, 1], [1, 0], [1, 0]]], bool)
     few = minorities(drew, np.ones((1, 3), bool), np.array([[9, 5]]))
     facts = minority_facts(few, study, study.cases, "pixels")
@@ -352,7 +348,7 @@ def test_a_minority_is_named_once() -> None:
 
 def test_a_class_that_nobody_drew_is_said() -> None:
     """Matrices may put a class into the consensus of a case that no rater drew there."""
-    study = drawn(3)
+    study = draw_shifted_squares(3)
     drew = np.array([[[1, 1], [1, 0]], [[1, 0], [1, 0]], [[1, 1], [1, 1]]], bool)[:, [0, 0, 1]]
     few = minorities(drew, np.ones((3, 3), bool), np.array([[9, 2], [9, 5], [9, 7]]))
     assert [few[0][k] for k in ("cases", "nobody", "of", "who")] == [[1], 1, 3, []]
@@ -407,7 +403,7 @@ def test_a_case_that_an_action_names_is_in_the_viewer() -> None:
     classes = ["background", "lesion", "spot"]
     study = Study.from_arrays(labels=labels, raters=list("abc"), cases=names, classes=classes)
     made = make_report(study, cases_shown=4)
-    assert '"#case=c11"' in first_of(made).actions[2]
+    assert '"#case=c11"' in first_screen_of(made).actions[2]
     (viewer,) = [block for block in all_blocks(made) if isinstance(block, ViewerBlock)]
     shown = [case.id for case in viewer.cases]
     assert len(shown) == 4 and "c11" in shown
@@ -431,7 +427,7 @@ def test_raters_in_who_said_what_open(tmp_path: Path) -> None:
 
 @pytest.mark.browser
 def test_links_open_rows_and_nothing_is_cut_off(tmp_path: Path) -> None:
-    page = render(make_report(drawn(9, ("ann", EVIL, "far")), cases_shown=2))
+    page = render(make_report(draw_shifted_squares(9, ("ann", EVIL, "far")), cases_shown=2))
     script = """
       const go = async (hash) => {
         location.hash = hash;

@@ -54,14 +54,14 @@ class Reader(HTMLParser):
             self.scripts[-1] += data
 
 
-def decoded(uri: str) -> Image.Image:
+def decode_image(uri: str) -> Image.Image:
     kind, content = re.fullmatch(r"data:image/(webp|png);base64,(.+)", uri, re.DOTALL).groups()  # type: ignore[union-attr]
     image = Image.open(BytesIO(b64decode(content)))
     assert image.format == kind.upper()
     return image
 
 
-def filled(path: str, shape: Sequence[int]) -> NDArray[np.bool_]:
+def fill_outline(path: str, shape: Sequence[int]) -> NDArray[np.bool_]:
     """Fill an outline by the even-odd rule, counting the vertical lines left of each pixel."""
     crossings = np.zeros((shape[0], shape[1] + 1), int)
     for part in re.findall(r"M([^Mz]*)z", path):
@@ -85,7 +85,7 @@ def filled(path: str, shape: Sequence[int]) -> NDArray[np.bool_]:
     return np.asarray(crossings.cumsum(axis=1)[:, :-1] % 2, bool)
 
 
-def drawn_study(shape: tuple[int, ...], cases: int = 2) -> Study:
+def draw_square_study(shape: tuple[int, ...], cases: int = 2) -> Study:
     """Return squares that raters draw differently, most so in slice 5; the image is the truth."""
     truth = np.zeros((cases, *shape), np.int16)
     truth[:, 4:9, 6:12] = 1
@@ -114,15 +114,15 @@ def views(study: Study, **options: Any) -> list[report.ViewerCase]:
     ]
 
 
-def rows(number: int) -> list[dict[str, Any]]:
+def make_rows(number: int) -> list[dict[str, Any]]:
     values = [None if k % 7 == 3 else (k * 37 % number) / 10 for k in range(number)]
     return [{"case": f"case{k}", "dice": v, "who": EVIL} for k, v in enumerate(values)]
 
 
 @pytest.fixture(scope="module")
 def example() -> report.Report:
-    flat = drawn_study((16, 20), cases=3)
-    deep = drawn_study((16, 20, 9))
+    flat = draw_square_study((16, 20), cases=3)
+    deep = draw_square_study((16, 20, 9))
     figure = plots.confusion([[0.9, 0.1], [0.2, 0.8]], [EVIL, CLOSING])
     bars = Figure()
     bars.subplots().set_title(f"& {EVIL} $x$")
@@ -138,10 +138,12 @@ def example() -> report.Report:
                 [
                     report.FigureBlock(EVIL, figure, EVIL_CASE),
                     report.FigureBlock("bars", bars),
-                    report.TableBlock("few", rows(5), EVIL, {"case": EVIL_CASE, "dice": "Dice"}),
+                    report.TableBlock(
+                        "few", make_rows(5), EVIL, {"case": EVIL_CASE, "dice": "Dice"}
+                    ),
                 ],
             ),
-            report.Section("Rows", "", [report.TableBlock("many", rows(450))]),
+            report.Section("Rows", "", [report.TableBlock("many", make_rows(450))]),
             report.Section(
                 "Cases",
                 "",
@@ -273,32 +275,32 @@ def test_equal_names_have_files_of_their_own(tmp_path: Path) -> None:
 @quick
 @given(arrays(bool, array_shapes(min_dims=2, max_dims=2, max_side=8), elements=st.booleans()))
 def test_outlines_enclose_the_mask(mask: NDArray[np.bool_]) -> None:
-    assert (filled(report.outline_path(mask), mask.shape) == mask).all()
+    assert (fill_outline(report.outline_path(mask), mask.shape) == mask).all()
 
 
 def test_pictures() -> None:
     ramp = np.linspace(-100, 300, 128)[np.newaxis].repeat(96, axis=0)
-    image = decoded(report.picture(ramp)).convert("L")
+    image = decode_image(report.picture(ramp)).convert("L")
     expected = ((ramp - np.percentile(ramp, 1)) / np.ptp(np.percentile(ramp, [1, 99]))).clip(0, 1)
     assert image.size == (128, 96)
     assert np.abs(np.asarray(image, float) - 255 * expected).mean() < 4
-    assert decoded(report.picture(np.zeros((1000, 600)))).size == (307, 512)
+    assert decode_image(report.picture(np.zeros((1000, 600)))).size == (307, 512)
     colours = np.zeros((40, 40, 3), np.uint8)
     colours[..., 0] = 200
-    shown = np.asarray(decoded(report.picture(colours)).convert("RGB"), float)
+    shown = np.asarray(decode_image(report.picture(colours)).convert("RGB"), float)
     assert np.abs(shown - colours).max() < 12
-    decoded(report.picture(np.full((4, 4), np.nan)))
+    decode_image(report.picture(np.full((4, 4), np.nan)))
     with pytest.raises(RatersError, match="found a picture of shape"):
         report.picture(np.zeros((2, 2, 2)))
 
 
 def test_maps_are_clear_where_they_are_zero() -> None:
     values = np.array([[0.0, 0.5, 1.0, np.nan, 7.0]])
-    shown = np.asarray(decoded(report.map_picture(values, "#ff0080")).convert("RGBA"))[0]
+    shown = np.asarray(decode_image(report.map_picture(values, "#ff0080")).convert("RGBA"))[0]
     assert shown[:, 3].tolist() == [0, pytest.approx(128, abs=5), 255, 0, 255]
     assert shown[2].tolist() == [255, 0, 128, 255]
     colours = plots.error_colours([[1, 0], [1, 0]], [[1, 1], [0, 0]])
-    same = np.asarray(decoded(report.colours_picture(colours)).convert("RGB"))
+    same = np.asarray(decode_image(report.colours_picture(colours)).convert("RGB"))
     assert (same == np.rint(colours * 255)).all()
 
 
@@ -350,23 +352,23 @@ answer.title = document.title;
 
 
 @pytest.fixture(scope="module")
-def used(page: str, tmp_path_factory: pytest.TempPathFactory) -> Visit:
+def visit_of_use(page: str, tmp_path_factory: pytest.TempPathFactory) -> Visit:
     return visit(page, USE, tmp_path_factory.mktemp("browser"))
 
 
 @pytest.mark.slow
 @pytest.mark.browser
-def test_browser_finds_no_fault(used: Visit) -> None:
-    assert used.console == []
-    assert used.answer["title"] == f"Study {EVIL}"
-    assert used.answer["scripts"] == 2  # that of the page and that of this test
-    assert used.answer["images"] == used.answer["acting"] == 0
+def test_browser_finds_no_fault(visit_of_use: Visit) -> None:
+    assert visit_of_use.console == []
+    assert visit_of_use.answer["title"] == f"Study {EVIL}"
+    assert visit_of_use.answer["scripts"] == 2  # that of the page and that of this test
+    assert visit_of_use.answer["images"] == visit_of_use.answer["acting"] == 0
 
 
 @pytest.mark.browser
-def test_browser_tables(used: Visit) -> None:
-    got = used.answer
-    every = rows(450)
+def test_browser_tables(visit_of_use: Visit) -> None:
+    got = visit_of_use.answer
+    every = make_rows(450)
     assert got["cases"] == [row["case"] for row in every[:200]]
     assert got["count"] == "first 200 of 450 rows"
     values = sorted(row["dice"] for row in every if row["dice"] is not None)
@@ -383,17 +385,17 @@ def test_browser_tables(used: Visit) -> None:
 
 
 @pytest.mark.browser
-def test_browser_shows_cases_with_odd_names(used: Visit) -> None:
-    got = used.answer
+def test_browser_shows_cases_with_odd_names(visit_of_use: Visit) -> None:
+    got = visit_of_use.answer
     assert got["viewers"] == [EVIL_CASE] * 2
     assert got["layers"] == ["ann", EVIL, "bob", "reference", "absent 1", "absent 2"]
     assert got["classes"] == [CLOSING]
 
 
 @pytest.mark.browser
-def test_browser_dark(used: Visit) -> None:
-    light, page_light = used.answer["light"]
-    dark, page_dark = used.answer["dark"]
+def test_browser_dark(visit_of_use: Visit) -> None:
+    light, page_light = visit_of_use.answer["light"]
+    dark, page_dark = visit_of_use.answer["dark"]
     assert light == page_light
     assert dark == page_dark
     assert light != dark

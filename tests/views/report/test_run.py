@@ -34,6 +34,7 @@ from raters.views.report.blocks import all_blocks
 from raters.views.report.run import run_report
 from raters.views.report.run_scores import part_said, told
 from raters.views.texts.say import plain
+from tests.support.learning import simulate_masks
 from tests.support.models import make_model
 
 pytestmark = pytest.mark.usefixtures("small_figures")
@@ -45,30 +46,29 @@ BLACK = [0.0, 0.0, 0.0]
 Array = NDArray[Any]
 
 
-def named(report: Report, name: str) -> Any:
+def block_named(report: Report, name: str) -> Any:
     """Return the block of a name."""
     (found,) = [b for b in all_blocks(report) if not isinstance(b, TextBlock) and b.name == name]
     return found
 
 
-def has(report: Report, name: str) -> bool:
+def has_block(report: Report, name: str) -> bool:
     """Return whether there is a block of a name."""
     return any(not isinstance(b, TextBlock) and b.name == name for b in all_blocks(report))
 
 
-def texts(report: Report) -> str:
+def paragraphs_of(report: Report) -> str:
     """Return all paragraphs."""
     return "\n".join(plain(b.text) for b in all_blocks(report) if isinstance(b, TextBlock))
 
 
-def drawn_study() -> Study:
+def simulate_lesion_study() -> Study:
     """Draw 8 small cases by 3 raters, one of them with a wicked name; 3 cases are for tests."""
-    simulated = simulate(phantom_study("lesions", 8, (32, 32)), "good,over,under", seed=1)
-    cases = list(simulated)
-    return Study.from_arrays(
-        images=np.stack([case.image for case in cases if case.image is not None]),
-        labels=np.stack([case.labels for case in cases]),
-        reference=np.stack([case.reference for case in cases if case.reference is not None]),
+    return simulate_masks(
+        8,
+        (32, 32),
+        "good,over,under",
+        has_reference=True,
         raters=["good", NASTY, "under"],
         classes=["background", "lesion"],
         splits=["train"] * 5 + ["test"] * 3,
@@ -78,11 +78,11 @@ def drawn_study() -> Study:
 @pytest.fixture(scope="module")
 def study() -> Study:
     """The study of all tests that need a trained run."""
-    return drawn_study()
+    return simulate_lesion_study()
 
 
 @pytest.fixture(scope="module")
-def run(study: Study, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def run_folder(study: Study, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run of two epochs, one of them a warm-up."""
     folder = tmp_path_factory.mktemp("runs") / "pixel"
     raters.fit(study, "pixel-cm", False, folder=folder, epochs=2, width=2, depth=2, warm_up=1)
@@ -90,12 +90,12 @@ def run(study: Study, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def report(study: Study, run: Path) -> Report:
+def report(study: Study, run_folder: Path) -> Report:
     """The report of that run."""
-    return run_report(run, study, shown=2)
+    return run_report(run_folder, study, shown=2)
 
 
-def random_study(model: raters.Model, *space: int, cases: int = 4) -> Study:
+def draw_study_for(model: raters.Model, *space: int, cases: int = 4) -> Study:
     """Draw random labels for the raters and classes of a model."""
     rng = np.random.default_rng(0)
     masks = model.config.kind == "segmentation"
@@ -141,8 +141,8 @@ def test_volumes_and_wrong_shapes() -> None:
 
 
 @pytest.mark.slow
-def test_tables_are_those_of_evaluate(report: Report, run: Path, study: Study) -> None:
-    expected = evaluate(run, study, "test")
+def test_tables_are_those_of_evaluate(report: Report, run_folder: Path, study: Study) -> None:
+    expected = evaluate(run_folder, study, "test")
     for name, rows in {
         "summary": expected.summary,
         "likelihood": expected.likelihood,
@@ -150,20 +150,20 @@ def test_tables_are_those_of_evaluate(report: Report, run: Path, study: Study) -
         "as_rater": expected.as_rater,
         "as_rater_own": expected.raters,
     }.items():
-        assert rows and list(named(report, name).rows) == rows
+        assert rows and list(block_named(report, name).rows) == rows
 
 
-def test_pivot_holds_every_pair(report: Report, run: Path, study: Study) -> None:
-    table = named(report, "as_rater_matrix")
+def test_pivot_holds_every_pair(report: Report, run_folder: Path, study: Study) -> None:
+    table = block_named(report, "as_rater_matrix")
     found = {
         (row["as"], name): row[f"against {name}"] for row in table.rows for name in study.raters
     }
-    expected = evaluate(run, study, "test").as_rater
+    expected = evaluate(run_folder, study, "test").as_rater
     assert found == {(row["as"], row["against"]): row["dice"] for row in expected}
 
 
-def test_matrices_are_means_over_the_predicted_class(run: Path, study: Study) -> None:
-    model = raters.load(run)
+def test_matrices_are_means_over_the_predicted_class(run_folder: Path, study: Study) -> None:
+    model = raters.load(run_folder)
     part = study.select(split="test")
     watched = score_and_watch(model, part)[1]
     total = np.zeros((3, 2, 2))
@@ -183,26 +183,26 @@ def test_matrices_are_means_over_the_predicted_class(run: Path, study: Study) ->
     assert watched.uncertainty == pytest.approx(bits, abs=1e-5)
 
 
-def test_skill_is_the_mean_diagonal(report: Report, run: Path, study: Study) -> None:
-    matrices = score_and_watch(raters.load(run), study.select(split="test"))[1].matrices
+def test_skill_is_the_mean_diagonal(report: Report, run_folder: Path, study: Study) -> None:
+    matrices = score_and_watch(raters.load(run_folder), study.select(split="test"))[1].matrices
     assert matrices is not None
-    rows = named(report, "raters").rows
+    rows = block_named(report, "raters").rows
     assert [row["rater"] for row in rows] == list(study.raters)
     expected = [np.trace(matrix) / 2 for matrix in matrices]
     assert [row["balanced_accuracy"] for row in rows] == pytest.approx(expected)
 
 
-def test_how_much_more_raters_draw(report: Report, run: Path, study: Study) -> None:
-    model = raters.load(run)
+def test_how_much_more_raters_draw(report: Report, run_folder: Path, study: Study) -> None:
+    model = raters.load(run_folder)
     part = study.select(split="test")
     predicted = sum(int((model.predict(case) > 0).sum()) for case in part)
     drawn = sum((case.labels > 0).sum(axis=(1, 2)) for case in part)
-    found = [row["draws_more_percent"] for row in named(report, "raters").rows]
+    found = [row["draws_more_percent"] for row in block_named(report, "raters").rows]
     assert found == pytest.approx((100 * (drawn / predicted - 1)).tolist(), abs=0.06)
 
 
 def test_viewer_has_all_layers_and_maps(report: Report, study: Study) -> None:
-    viewer = named(report, "cases")
+    viewer = block_named(report, "cases")
     assert isinstance(viewer, ViewerBlock) and len(viewer.cases) == 2
     told_ = [f"as {name}" for name in study.raters]
     outlined = viewer.cases[0].layers
@@ -238,65 +238,65 @@ def test_is_written_and_names_are_only_names(report: Report, tmp_path: Path) -> 
     assert page.count("<script>") == 1  # the page's own
 
 
-def test_other_runs_beside_it(run: Path, study: Study, tmp_path: Path) -> None:
-    raters.load(run).save(tmp_path / "copy")
+def test_other_runs_beside_it(run_folder: Path, study: Study, tmp_path: Path) -> None:
+    raters.load(run_folder).save(tmp_path / "copy")
     write_splits(tmp_path / "copy", [(name, "train", name) for name in study.cases[:5]])
-    found = run_report(run, study, [tmp_path / "copy"], shown=1)
-    expected = compare_runs([run, tmp_path / "copy"], study, "test")
-    assert named(found, "comparison").rows == expected.rows
-    values = [row["difference"] for row in named(found, "differences").rows]
+    found = run_report(run_folder, study, [tmp_path / "copy"], shown=1)
+    expected = compare_runs([run_folder, tmp_path / "copy"], study, "test")
+    assert block_named(found, "comparison").rows == expected.rows
+    values = [row["difference"] for row in block_named(found, "differences").rows]
     assert values == [row["difference"] for row in expected.differences]
-    assert "Only 3 groups" in texts(found)
-    assert "no interval: too few groups" in texts(found)
+    assert "Only 3 groups" in paragraphs_of(found)
+    assert "no interval: too few groups" in paragraphs_of(found)
 
 
-def test_without_a_study(run: Path) -> None:
-    report = run_report(run, why_not="the disk is gone")
-    assert "the disk is gone" in texts(report)
-    assert has(report, "training_curves") and has(report, "history")
-    assert "--study" in texts(report) and not has(report, "cases")
+def test_without_a_study(run_folder: Path) -> None:
+    report = run_report(run_folder, why_not="the disk is gone")
+    assert "the disk is gone" in paragraphs_of(report)
+    assert has_block(report, "training_curves") and has_block(report, "history")
+    assert "--study" in paragraphs_of(report) and not has_block(report, "cases")
     with pytest.raises(RatersError, match="found other runs but no study"):
-        run_report(run, against=[run])
+        run_report(run_folder, against=[run_folder])
 
 
 def test_without_a_study_shared_matrices_are_shown(tmp_path: Path) -> None:
     model = make_model("global-cm")
     model.save(tmp_path)
     report = run_report(tmp_path)
-    skills = [row["balanced_accuracy"] for row in named(report, "raters").rows]
+    skills = [row["balanced_accuracy"] for row in block_named(report, "raters").rows]
     matrices = model.confusion(np.zeros((1, 8, 8))).reshape(3, 2, 2)
     assert skills == pytest.approx(np.einsum("rll->r", matrices) / 2)
-    assert "no history.csv" in texts(report)
+    assert "no history.csv" in paragraphs_of(report)
 
 
-def test_unfinished_run_is_refused(run: Path, study: Study, tmp_path: Path) -> None:
+def test_unfinished_run_is_refused(run_folder: Path, study: Study, tmp_path: Path) -> None:
     for name in ("config.yaml", "splits.csv", "history.csv", "scores.json"):
-        (tmp_path / name).write_bytes((run / name).read_bytes())
+        (tmp_path / name).write_bytes((run_folder / name).read_bytes())
     with pytest.raises(RatersError, match="found an unfinished run") as caught:
         run_report(tmp_path, study)
     assert "--resume" in str(caught.value)
 
 
-def test_a_study_of_other_classes_is_refused(run: Path) -> None:
+def test_a_study_of_other_classes_is_refused(run_folder: Path) -> None:
     other = Study.from_arrays(
         np.zeros((1, 1, 8, 8)), np.zeros((1, 3, 8, 8), int), classes=["background", "other"]
     )
     with pytest.raises(RatersError, match="expected those of the run"):
-        run_report(run, other)
+        run_report(run_folder, other)
 
 
 def test_volumes_have_slices(tmp_path: Path) -> None:
     model = make_model(spatial_dims=3, raters=("ann", "predicted consensus"))
     model.save(tmp_path)
-    report = run_report(tmp_path, random_study(model, 8, 8, 6, cases=2), shown=1)
-    viewer = named(report, "cases")
+    report = run_report(tmp_path, draw_study_for(model, 8, 8, 6, cases=2), shown=1)
+    viewer = block_named(report, "cases")
     (case,) = viewer.cases
     assert case.shape == (6, 8, 8)
     assert set(case.layers) >= {"predicted consensus", "predicted consensus (model)"}
     assert len(case.maps["confusion of ann"]) == 6
     (other,) = viewer.rest  # the other case is made when it is asked for
     assert viewer.make(other).layers == case.layers
-    assert isinstance(named(report, "confusion_maps"), FigureBlock)
+    assert isinstance(block_named(report, "confusion_maps"), FigureBlock)
     render(report)
 
 
@@ -304,20 +304,20 @@ def test_one_matrix_a_rater_and_none(tmp_path: Path) -> None:
     for method in ("global-cm", "separate"):
         model = make_model(method)
         model.save(tmp_path / method)
-        study = random_study(model, 16, 16)
+        study = draw_study_for(model, 16, 16)
         report = run_report(tmp_path / method, study, shown=int(method == "separate"))
-        assert has(report, "cases") == (method == "separate")
-        assert has(report, "confusion") == (method == "global-cm")
-        assert not has(report, "confusion_maps") and has(report, "as_rater")
+        assert has_block(report, "cases") == (method == "separate")
+        assert has_block(report, "confusion") == (method == "global-cm")
+        assert not has_block(report, "confusion_maps") and has_block(report, "as_rater")
 
 
 def test_classes_of_features(tmp_path: Path) -> None:
     model = make_model("global-cm", kind="classification", spatial_dims=0, channels=3)
     model.save(tmp_path)
-    study = random_study(model)
+    study = draw_study_for(model)
     report = run_report(tmp_path, study, shown=0)
-    table = named(report, "uncertain_cases")
-    assert isinstance(table, TableBlock) and not has(report, "cases")
+    table = block_named(report, "uncertain_cases")
+    assert isinstance(table, TableBlock) and not has_block(report, "cases")
     found = {row["case"]: row["uncertainty"] for row in table.rows}
     assert list(found.values()) == sorted(found.values(), reverse=True)
     for case in study:
@@ -332,7 +332,7 @@ def test_nobody_is_judged_by_a_label_or_two(tmp_path: Path) -> None:
     who = ("ann", "bob", "once")
     model = make_model("global-cm", kind="classification", spatial_dims=0, channels=3, raters=who)
     model.save(tmp_path)
-    drawn = random_study(model, cases=24)
+    drawn = draw_study_for(model, cases=24)
     labels = np.repeat([[int(model.truth(case).argmax())] for case in drawn], 3, axis=1)
     others = (labels + 1) % len(drawn.classes)
     labels[:12, 0] = others[:12, 0]
@@ -350,8 +350,8 @@ def test_nobody_is_judged_by_a_label_or_two(tmp_path: Path) -> None:
 def test_classes_of_images_have_pictures(tmp_path: Path) -> None:
     model = make_model("global-cm", kind="classification", spatial_dims=2)
     model.save(tmp_path)
-    report = run_report(tmp_path, random_study(model, 8, 8), shown=3)
-    viewer = named(report, "cases")
+    report = run_report(tmp_path, draw_study_for(model, 8, 8), shown=3)
+    viewer = block_named(report, "cases")
     assert [len(case.pictures[0].slices) for case in viewer.cases] == [1, 1, 1]
     render(report)
 
@@ -372,8 +372,8 @@ def test_simulated_raters_have_true_matrices(tmp_path: Path) -> None:
         total += true_confusion(study, case.id) * counts[:, None]
         pixels += counts
     skills = np.einsum("rll->r", total / pixels[:, None]) / 2
-    found = [row["true_balanced_accuracy"] for row in named(report, "raters").rows]
-    assert found == pytest.approx(skills) and has(report, "skill_true")
+    found = [row["true_balanced_accuracy"] for row in block_named(report, "raters").rows]
+    assert found == pytest.approx(skills) and has_block(report, "skill_true")
 
 
 @pytest.mark.slow
@@ -393,7 +393,7 @@ def test_a_reference_gives_true_matrices_of_raters_who_labelled(tmp_path: Path) 
         classes={c.value: c.name for c in model.config.classes},
     )
     report = run_report(tmp_path, study, shown=1)
-    rows = {row["rater"]: row for row in named(report, "raters").rows}
+    rows = {row["rater"]: row for row in block_named(report, "raters").rows}
     assert rows["ann"]["true_balanced_accuracy"] == pytest.approx((1 + 0.875) / 2)
     assert rows["bob"]["true_balanced_accuracy"] == pytest.approx(0.5)
     assert np.isnan(rows["cat"]["true_balanced_accuracy"]) and rows["cat"]["matrix_error"] is None

@@ -13,25 +13,27 @@ from raters.evaluation.result import Evaluation
 from raters.learning.evaluation.watch import Estimated
 from raters.study.study import Study
 from raters.views.report import Report, TextBlock
-from raters.views.report.blocks import all_blocks
 from raters.views.report.run import run_report
 from raters.views.report.run_raters import said_of, skill_rows
 from raters.views.report.run_scores import as_rater_section, calibration_section
 from raters.views.texts.say import plain, say
 from tests.support.models import make_model
+from tests.support.reports import first_screen_of, texts_and_captions
 
 pytestmark = pytest.mark.usefixtures("small_figures")
 
 
-def words_of(report: Report) -> str:
+def words_and_numbers_of(report: Report) -> str:
     """Return all paragraphs, captions, heads and the first screen."""
-    texts = [b.text if isinstance(b, TextBlock) else b.caption for b in all_blocks(report)]
-    assert report.first is not None
-    texts += [number.about for number in report.first.numbers]
+    texts = texts_and_captions(report)
+    for number in first_screen_of(report).numbers:
+        texts.append(number.about)
     return "\n".join(map(plain, texts))
 
 
-def probabilities(sure: np.ndarray[Any, Any], right: np.ndarray[Any, Any], seed: int = 0) -> str:
+def calibration_words(
+    sure: np.ndarray[Any, Any], right: np.ndarray[Any, Any], seed: int = 0
+) -> str:
     """Return what is said where `sure` are the model's, and `right` the true probabilities."""
     truth = (np.random.default_rng(seed).random(len(sure)) >= right).astype(int)
     study = Study.from_arrays(labels=truth[:, None], reference=truth, raters=["ann"])
@@ -45,10 +47,10 @@ SPREAD = np.linspace(0.52, 0.98, 150)
 
 @pytest.mark.slow
 def test_an_error_that_chance_makes_is_no_alarm() -> None:
-    text = probabilities(SPREAD, SPREAD)
+    text = calibration_words(SPREAD, SPREAD)
     assert "no larger than 150 labels give by chance" in text or "The error is small" in text
     assert "too sure" not in text and "Do not read" not in text
-    many = [probabilities(SPREAD, SPREAD, seed) for seed in range(20)]
+    many = [calibration_words(SPREAD, SPREAD, seed) for seed in range(20)]
     assert sum("by chance" in text or "is small" in text for text in many) >= 17  # 95 % of them
     assert sum("by chance" in text for text in many) > 10  # 15 bins of 10: mostly above 0.05
 
@@ -56,14 +58,14 @@ def test_an_error_that_chance_makes_is_no_alarm() -> None:
 def test_too_sure_and_too_unsure_are_said_where_it_is_clear() -> None:
     sure = np.full(150, 0.95)
     half = np.full(150, 0.7)
-    assert "too sure (ECE" in probabilities(sure, half)
-    assert "too unsure (ECE" in probabilities(half, sure)
+    assert "too sure (ECE" in calibration_words(sure, half)
+    assert "too unsure (ECE" in calibration_words(half, sure)
 
 
 def test_right_on_average_but_not_at_each_level() -> None:
     sure = np.repeat([0.95, 0.65], 400)
     right = np.repeat([0.65, 0.95], 400)
-    text = probabilities(sure, right)
+    text = calibration_words(sure, right)
     assert "right on average (mean confidence 0.80, right" in text and "not at each level" in text
     assert "too" not in text
 
@@ -81,7 +83,7 @@ def test_overconfidence_has_an_interval() -> None:
 
 
 def test_without_intervals_as_x_must_fit_clearly_better() -> None:
-    def said(gains: list[float], low: list[float | None]) -> str:
+    def sentence_of(gains: list[float], low: list[float | None]) -> str:
         rows = [
             {
                 "rater": f"r{k}",
@@ -96,8 +98,8 @@ def test_without_intervals_as_x_must_fit_clearly_better() -> None:
         assert section is not None
         return plain(section.blocks[0].text)  # type: ignore[union-attr]
 
-    assert "for 1 of 3 raters. Not for r0 and r1:" in said([0.0001, 0.015, 0.05], [None] * 3)
-    assert "for 1 of 2 raters. Not for r1:" in said([0.001, 0.05], [0.0005, -0.01])
+    assert "for 1 of 3 raters. Not for r0 and r1:" in sentence_of([0.0001, 0.015, 0.05], [None] * 3)
+    assert "for 1 of 2 raters. Not for r1:" in sentence_of([0.001, 0.05], [0.0005, -0.01])
 
 
 def test_raters_of_few_labels_are_not_named() -> None:
@@ -145,7 +147,7 @@ def test_a_reference_is_spoken_of_only_where_there_is_one(known: bool, tmp_path:
         raters=model.config.raters,
         classes={c.value: c.name for c in model.config.classes},
     )
-    text = words_of(run_report(tmp_path, study, shown=1))
+    text = words_and_numbers_of(run_report(tmp_path, study, shown=1))
     for words in ("Trust the rows of the reference", "and reference in white", "The true matrices"):
         assert (words in text) == known
     assert "averaged over the pixels of 2 cases" in text

@@ -30,18 +30,18 @@ from raters.study.order import order_of
 from raters.study.study import Study
 from raters.views.report.blocks import Report, Section, TableBlock, TextBlock
 from raters.views.report.sheet import ANONYMOUS, Sheets, with_sheets, write_sheets
-from tests.support.command_line import run_in_process
+from tests.support.command_line import Run
 from tests.support.makers import ODD_NAMES, save
 
 EVIL = "<script>alert(1)</script>"
 ROWS, COLUMNS = np.mgrid[:40, :40]
 
 
-def disc(radius: float, y: float = 20, x: float = 20) -> np.ndarray:
+def draw_disc(radius: float, y: float = 20, x: float = 20) -> np.ndarray:
     return (np.hypot(ROWS - y, COLUMNS - x) < radius).astype(np.int16)
 
 
-def discs(
+def draw_discs(
     names: dict[str, float], cases: int = 12, drifts: str = "", reference: bool = False
 ) -> Study:
     """Draw discs; each rater adds to the radius, and one of them ever more."""
@@ -53,9 +53,9 @@ def discs(
         masks = []
         for name, more in names.items():
             drift = 5 * k / cases if name == drifts else 0.0
-            masks.append(disc(radius + (more + drift) + rng.normal(0, 0.3)))
+            masks.append(draw_disc(radius + (more + drift) + rng.normal(0, 0.3)))
         labels.append(masks)
-        truth.append(disc(radius))
+        truth.append(draw_disc(radius))
     return Study.from_arrays(
         labels=np.array(labels),
         reference=np.array(truth) if reference else None,
@@ -72,7 +72,7 @@ def random_masks(rng: np.random.Generator, raters: int = 4, cases: int = 5) -> S
     return Study.from_arrays(labels=labels, reference=truth, classes=["bg", "a", "b"])
 
 
-def random_table(rng: np.random.Generator, tasks: int = 30, raters: int = 5) -> Study:
+def draw_table_study(rng: np.random.Generator, tasks: int = 30, raters: int = 5) -> Study:
     labels = rng.integers(-1, 3, (tasks, raters)).astype(np.int16)
     truth = rng.integers(-1, 3, tasks).astype(np.int16)
     return Study.from_arrays(labels=labels, reference=truth, classes=["a", "b", "c"])
@@ -113,7 +113,7 @@ def test_readings_of_masks_against_a_loop(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(3))
 def test_readings_of_tables_against_a_loop(seed: int) -> None:
-    study = random_table(np.random.default_rng(seed))
+    study = draw_table_study(np.random.default_rng(seed))
     found = readings_of(study, gold=True)
     truth = study.reference_labels
     assert truth is not None
@@ -140,11 +140,11 @@ def test_readings_of_tables_against_a_loop(seed: int) -> None:
 
 
 def test_agreement_is_that_of_agree() -> None:
-    study = discs({"ann": 0.0, "bob": 0.4, "cy": 2.0})
+    study = draw_discs({"ann": 0.0, "bob": 0.4, "cy": 2.0})
     found = readings_of(study).means()[:, -1]
     rows = raters.agree(study).raters
     np.testing.assert_allclose(found, [row["dice_rest"] for row in rows])
-    table = random_table(np.random.default_rng(0))
+    table = draw_table_study(np.random.default_rng(0))
     rows = raters.agree(table).raters
     means = readings_of(table).means()[:, -1]
     np.testing.assert_allclose(means, [row["agreement_rest"] for row in rows])
@@ -208,7 +208,7 @@ def test_patients_count_once_in_trends() -> None:
 
 
 def test_a_drift_is_found_and_whose_it_is() -> None:
-    study = discs({"ann": 0.0, "bob": 0.3, "cy": -0.3, "dan": 0.0}, cases=24, drifts="dan")
+    study = draw_discs({"ann": 0.0, "bob": 0.3, "cy": -0.3, "dan": 0.0}, cases=24, drifts="dan")
     found = readings_of(study)
     groups = np.arange(24)
     by = {name: drift(found.of(k), groups, groups) for k, name in enumerate(study.raters)}
@@ -231,7 +231,7 @@ def test_shares_cover_even_where_all_are_right() -> None:
 
 
 def test_sizes_are_ratios() -> None:
-    study = discs({"ann": 0.0, "bob": 0.0, "cy": 3.0})
+    study = draw_discs({"ann": 0.0, "bob": 0.0, "cy": 3.0})
     own = readings_of(study).of(2)
     volumes = [[(mask > 0).sum() for mask in case.labels] for case in study]
     expected = np.median([v[2] / np.median(v) for v in volumes])
@@ -253,7 +253,7 @@ def test_classes_mixed_up_are_beside_what_is_usual() -> None:
 
 
 def test_examples_are_the_farthest() -> None:
-    study = discs({"ann": 0.0, "bob": 0.0, "cy": 0.0}, drifts="cy")
+    study = draw_discs({"ann": 0.0, "bob": 0.0, "cy": 0.0}, drifts="cy")
     own = readings_of(study).of(2)
     assert own.cases[farthest(own, np.zeros((0, 2), int), 3)].max() == 11
     labels = np.array([[0, 0, 0, 1], [0, 0, 1, 1], [1, 1, 1, 0], [0, 0, 0, 0]])
@@ -264,22 +264,22 @@ def test_examples_are_the_farthest() -> None:
     assert one.cases[farthest(one, votes_of(table), 9)].tolist() == [0, 2, 1]
 
 
-def page_of(folder: Path, name: str) -> str:
+def read_sheet(folder: Path, name: str) -> str:
     return (folder / "sheets" / name).read_text("utf-8")
 
 
-def plain(page: str) -> str:
+def page_text(page: str) -> str:
     body = re.sub(r"<style>.*?</style>", "", page, flags=re.DOTALL)
     return " ".join(re.sub(r"<[^>]+>", " ", body).split())
 
 
 def test_a_sheet_says_what_was_measured(tmp_path: Path) -> None:
     names = {"ann": 0.0, "bob": 0.2, "cy": -0.2, "dan": 1.0}
-    study = discs(names, cases=20, drifts="dan", reference=True)
+    study = draw_discs(names, cases=20, drifts="dan", reference=True)
     when = {f"c{k}": f"2024-01-{k + 1:02d}" for k in range(20)}
     found = write_sheets(study, tmp_path, order=when, gold=True, title="Lesions")
     assert found.files == {name: f"{name}.html" for name in names}
-    text = plain(page_of(tmp_path, "dan.html"))
+    text = page_text(read_sheet(tmp_path, "dan.html"))
     rows = {row["rater"]: row for row in raters.agree(study).raters}
     assert f"{rows['dan']['dice_rest']:.2f}" in text
     for said in (
@@ -295,8 +295,8 @@ def test_a_sheet_says_what_was_measured(tmp_path: Path) -> None:
         "On 20 cases with a reference",
     ):
         assert said in text, said
-    assert "no drift beyond chance" in plain(page_of(tmp_path, "ann.html"))
-    page = page_of(tmp_path, "dan.html")
+    assert "no drift beyond chance" in page_text(read_sheet(tmp_path, "ann.html"))
+    page = read_sheet(tmp_path, "dan.html")
     assert page.count("<svg viewBox") >= 8  # four examples, yours and the others'
     assert "bob" not in page and "ann" not in text  # nobody else is named
 
@@ -308,7 +308,7 @@ def test_a_sheet_of_labels(tmp_path: Path) -> None:
     labels[:, 3] = np.where(truth == 1, 0, labels[:, 3])
     study = Study.from_arrays(labels=labels, raters=list("abcd"), classes=["cat", "dog"])
     write_sheets(study, tmp_path, order="listed")
-    text = plain(page_of(tmp_path, "d.html"))
+    text = page_text(read_sheet(tmp_path, "d.html"))
     assert "What most of the others call dog, you call cat in 100 %" in text
     assert "dog 3 of 3" in text
     assert "gold" not in text.lower()
@@ -322,7 +322,7 @@ def test_what_is_unknown_is_said(tmp_path: Path) -> None:
     labels[3, 2] = 0
     study = Study.from_arrays(labels=labels, raters=["ann", "bob", "cy"], classes=["x", "y"])
     write_sheets(study, tmp_path)
-    text = plain(page_of(tmp_path, "cy.html"))
+    text = page_text(read_sheet(tmp_path, "cy.html"))
     assert "Only 1 label could be compared" in text and ENOUGH > 1
     assert "no interval: too few" in text
     assert "Nothing is known of when you labelled which task, so no drift is shown." in text
@@ -330,18 +330,18 @@ def test_what_is_unknown_is_said(tmp_path: Path) -> None:
     alone[0, 0] = 0
     alone[1, 1:] = 1
     write_sheets(Study.from_arrays(labels=alone, raters=["ann", "bob", "cy"]), tmp_path)
-    assert "None of your tasks can be compared" in plain(page_of(tmp_path, "ann.html"))
-    write_sheets(discs({"a": 0.0, "b": 1.0}, cases=3), tmp_path, order="listed")
-    text = plain(page_of(tmp_path, "a.html"))
+    assert "None of your tasks can be compared" in page_text(read_sheet(tmp_path, "ann.html"))
+    write_sheets(draw_discs({"a": 0.0, "b": 1.0}, cases=3), tmp_path, order="listed")
+    text = page_text(read_sheet(tmp_path, "a.html"))
     assert "There is one other rater" in text
     assert "10 are needed" in text
 
 
 def test_volumes_have_pictures_too(tmp_path: Path) -> None:
-    labels = np.stack([np.stack([disc(r)] * 4, axis=-1) for r in (8, 8, 9)])[np.newaxis]
+    labels = np.stack([np.stack([draw_disc(r)] * 4, axis=-1) for r in (8, 8, 9)])[np.newaxis]
     study = Study.from_arrays(labels=labels, raters=["a", "b", "c"])
     write_sheets(study, tmp_path)
-    assert "<path d=" in page_of(tmp_path, "c.html")
+    assert "<path d=" in read_sheet(tmp_path, "c.html")
 
 
 def test_hostile_names_stay_texts_and_in_their_folder(tmp_path: Path) -> None:
@@ -356,15 +356,15 @@ def test_hostile_names_stay_texts_and_in_their_folder(tmp_path: Path) -> None:
     assert len({name.casefold() for name in written}) == len(names)
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
     for name in written:
-        page = page_of(tmp_path / "out", name)
+        page = read_sheet(tmp_path / "out", name)
         assert "<script" not in page and "<i>a" not in page
-    assert "&lt;script&gt;" in page_of(tmp_path / "out", found.files[EVIL])
+    assert "&lt;script&gt;" in read_sheet(tmp_path / "out", found.files[EVIL])
 
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("small_figures")
 def test_cases_are_links_where_a_report_is_beside(tmp_path: Path) -> None:
-    drawn = discs({"ann": 0, "bob": 1, "2": 2}, cases=4)
+    drawn = draw_discs({"ann": 0, "bob": 1, "2": 2}, cases=4)
     said = Study.from_arrays(
         labels=np.array([[0, 0, 1], [1, 1, 0]]),
         raters=["ann", "bob", "2"],
@@ -429,7 +429,7 @@ class TestOrder:
     def test_folders_manifests_and_files_beside_patterns(self, tmp_path: Path) -> None:
         for rater in ("ann", "bob"):
             for case in ("c1", "c2"):
-                save(tmp_path / "masks" / rater / f"{case}.png", disc(8).astype(np.uint8))
+                save(tmp_path / "masks" / rater / f"{case}.png", draw_disc(8).astype(np.uint8))
         pattern = f"{tmp_path}/masks/{{rater}}/{{case}}.png"
         study = raters.read(pattern)
         times = tmp_path / "times.csv"
@@ -475,9 +475,7 @@ class TestOrder:
 
 
 @pytest.mark.usefixtures("small_figures")
-def test_the_command_line(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_command_line(tmp_path: Path, run_raters: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     rng = np.random.default_rng(0)
     lines = ["task,worker,label,date"]
@@ -486,8 +484,8 @@ def test_the_command_line(
             label = "cat" if k % 2 and rng.random() < 0.9 else "dog"
             lines.append(f"t{k},{name},{label},2024-03-{k + 1:02d}")
     Path("answers.csv").write_text("\n".join(lines) + "\n")
-    run = partial(run_in_process, capsys, monkeypatch, "report", "answers.csv", "-o", "out")
-    said = run("--sheets", "--order", "date")
+    run_report = partial(run_raters, "report", "answers.csv", "-o", "out")
+    said = run_report("--sheets", "--order", "date")
     assert said.code == 0 and "3 sheets: out/sheets" in said.err
     assert Path("out/sheets/%2E.%2Fcy.html").exists()
     assert 'href="sheets/%252E.%252Fcy.html"' in Path("out/report.html").read_text()
@@ -498,9 +496,9 @@ def test_the_command_line(
         (["--gold"], "found --gold without --sheets"),
         (["--order", "date"], "found --order without --sheets"),
     ):
-        said = run(*options)
+        said = run_report(*options)
         assert said.code == 2 and message in said.err, said.err
-    assert run("--sheets", "--anonymous").code == 0
+    assert run_report("--sheets", "--anonymous").code == 0
     assert (
         "There are no sheets of raters: they are anonymous" in Path("out/report.html").read_text()
     )

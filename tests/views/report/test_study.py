@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import json
 import re
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -25,27 +24,29 @@ from raters.fusion._vote import vote
 from raters.metrics.border import border_counts, signed_distance_counts
 from raters.study.places import remember_study, remembered_options
 from raters.study.study import Study
-from raters.views.report.blocks import Report, TableBlock, TextBlock, ViewerBlock, all_blocks
+from raters.views.report.blocks import TextBlock, ViewerBlock, all_blocks
 from raters.views.texts.say import plain, say
-from tests.support.viewer_labels import said_by
+from tests.support.command_line import Run
+from tests.support.reports import table_named, words_of
+from tests.support.viewer_labels import labels_by_layer
 
 pytestmark = pytest.mark.usefixtures("small_figures")
 SIDE = 48
 EVIL = "<script>alert(1)</script>"
 
 
-def disc(y: float, x: float, radius: float) -> np.ndarray:
+def draw_disc(y: float, x: float, radius: float) -> np.ndarray:
     rows, columns = np.mgrid[:SIDE, :SIDE]
     return (np.hypot(rows - y, columns - x) < radius).astype(np.int16)
 
 
-def drawn_study(names: dict[str, float], cases: int = 6, images: bool = True) -> Study:
+def draw_disc_study(names: dict[str, float], cases: int = 6, images: bool = True) -> Study:
     """Draw discs of one centre; each rater draws a radius of their own."""
     rng = np.random.default_rng(3)
     labels = []
     for k in range(cases):
         y, x = rng.uniform(20, 28, 2)
-        labels.append([disc(y, x, 8 + 0.5 * k + more) for more in names.values()])
+        labels.append([draw_disc(y, x, 8 + 0.5 * k + more) for more in names.values()])
     pictures = rng.integers(0, 255, (cases, 1, SIDE, SIDE)).astype(np.uint8) if images else None
     return Study.from_arrays(
         images=pictures,
@@ -59,9 +60,9 @@ def drawn_study(names: dict[str, float], cases: int = 6, images: bool = True) ->
 RATERS = {"ann": 0.0, "bob": 0.2, "cy": -0.2, "over": 3.0, "under": -3.0}
 
 
-def files_study(folder: Path, cases: int = 3) -> str:
+def write_files_study(folder: Path, cases: int = 3) -> str:
     """Write masks and images as files; give the pattern."""
-    study = drawn_study(RATERS, cases)
+    study = draw_disc_study(RATERS, cases)
     for case in study.iter_cases():
         for rater, mask in zip(study.raters, case.labels, strict=True):
             path = folder / "masks" / rater / f"{case.id}.png"
@@ -74,32 +75,11 @@ def files_study(folder: Path, cases: int = 3) -> str:
     return str(folder / "masks/{rater}/{case}.png")
 
 
-def command(monkeypatch: pytest.MonkeyPatch, *words: str) -> int:
-    """Run the command line; give its exit code."""
-    from raters.cli import main
-
-    monkeypatch.setattr(sys, "argv", ["raters", *words])
-    with pytest.raises(SystemExit) as end:
-        main()
-    return int(end.value.code or 0)
-
-
-def table(made: Report, name: str) -> TableBlock:
-    found = [b for b in all_blocks(made) if isinstance(b, TableBlock) and b.name == name]
-    assert len(found) == 1
-    return found[0]
-
-
-def words_of(made: Report) -> str:
-    texts = [b.text if isinstance(b, TextBlock) else b.caption for b in all_blocks(made)]
-    return " ".join(map(plain, texts))
-
-
 # What a path is.
 
 
 def test_kinds_of_paths(tmp_path: Path) -> None:
-    study = drawn_study(RATERS, 2)
+    study = draw_disc_study(RATERS, 2)
     study.write(tmp_path / "study")
     write_consensus(raters.fuse(study, "vote"), tmp_path / "fused")
     (tmp_path / "run").mkdir()
@@ -112,54 +92,53 @@ def test_kinds_of_paths(tmp_path: Path) -> None:
 
 
 def test_a_remembered_study_does_not_make_a_folder_a_study(tmp_path: Path) -> None:
-    study = drawn_study(RATERS, 2)
+    study = draw_disc_study(RATERS, 2)
     write_consensus(raters.fuse(study, "vote"), tmp_path / "fused")
     remember_study(tmp_path / "fused", {"source": "masks/{rater}/{case}.png"})
     assert kind_of(tmp_path / "fused") == "fusion"
 
 
-def test_foreign_folder_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_foreign_folder_is_refused(tmp_path: Path, run_raters: Run) -> None:
     (tmp_path / "notes.txt").write_text("hello")
     with pytest.raises(RatersError, match="found none of study, fusion and run"):
         kind_of(tmp_path)
-    assert command(monkeypatch, "report", str(tmp_path), "-o", str(tmp_path / "out")) == 2
-    assert "error: " in capsys.readouterr().err
+    outcome = run_raters("report", str(tmp_path), "-o", str(tmp_path / "out"))
+    assert outcome.code == 2
+    assert "error: " in outcome.err
     assert not (tmp_path / "out").exists()
 
 
 def test_against_is_for_runs(tmp_path: Path) -> None:
     with pytest.raises(RatersError, match="expected a run"):
-        make_report(drawn_study(RATERS, 1), against=[tmp_path])
+        make_report(draw_disc_study(RATERS, 1), against=[tmp_path])
 
 
 # Numbers.
 
 
 def test_tables_of_a_study_equal_agree() -> None:
-    study = drawn_study(RATERS)
+    study = draw_disc_study(RATERS)
     agreement = raters.agree(study)
     made = make_report(study, cases_shown=1)
-    assert table(made, "pairs").rows == agreement.pairs
-    shown = {row["rater"]: row for row in table(made, "raters").rows}
+    assert table_named(made, "pairs").rows == agreement.pairs
+    shown = {row["rater"]: row for row in table_named(made, "raters").rows}
     for row in agreement.raters:
         assert row["class"] == ALL
         for column in ("cases", "dice_rest", "kappa_rest", "volume", "bias"):
             assert shown[row["rater"]][column] == row[column]
-    cases = table(made, "cases-by-disagreement").rows
+    cases = table_named(made, "cases-by-disagreement").rows
     assert [row["case"] for row in cases] == [row["case"] for row in agreement.cases]
     sizes = [study[str(row["case"])].labels.sum(axis=(1, 2)).mean() for row in cases]
     assert [row["size"] for row in cases] == pytest.approx(sizes)
 
 
 def test_performance_equals_consensus(tmp_path: Path) -> None:
-    study = drawn_study(RATERS)
+    study = draw_disc_study(RATERS)
     consensus = raters.fuse(study, "staple")
     write_consensus(consensus, tmp_path / "fused")
     made = make_report(tmp_path / "fused", study)
-    assert table(made, "performance-of-raters").rows == json.loads(json.dumps(consensus.rows))
-    dice = {row["rater"]: row["dice"] for row in table(made, "raters-against-consensus").rows}
+    assert table_named(made, "performance-of-raters").rows == json.loads(json.dumps(consensus.rows))
+    dice = {row["rater"]: row["dice"] for row in table_named(made, "raters-against-consensus").rows}
     for k, rater in enumerate(study.raters):
         one = []
         for case, fusion in consensus.iter_cases():
@@ -196,8 +175,8 @@ def test_border_counts_equal_those_of_the_whole_picture(number: int | None) -> N
 
 
 def test_left_out_finds_the_one_that_decides() -> None:
-    a = disc(24, 24, 10)
-    b = disc(24, 24, 6)
+    a = draw_disc(24, 24, 10)
+    b = draw_disc(24, 24, 6)
     labels = np.array([a, a, a, b, b])  # 3 to 2: without one of the three it is a tie, so b
     dice, change = left_out_scores(labels, 2, vote)
     both = 2 * b.sum() / (a.sum() + b.sum())
@@ -214,7 +193,7 @@ def test_samples_are_spread_and_bounded() -> None:
 
 
 def test_compare_counts_all_cases() -> None:
-    study = drawn_study(RATERS, 3)
+    study = draw_disc_study(RATERS, 3)
     consensus = raters.fuse(study, "vote")
     found = compare(
         study, study.cases, lambda case: consensus.fuse_case(case).labels, vote, {"lesion": 1}
@@ -228,7 +207,7 @@ def test_compare_counts_all_cases() -> None:
 
 
 def test_sentences_name_who_draws_more_and_less() -> None:
-    made = make_report(drawn_study(RATERS), cases_shown=1)
+    made = make_report(draw_disc_study(RATERS), cases_shown=1)
     assert isinstance(made.sections[0].blocks[0], TextBlock)
     text = plain(made.sections[0].blocks[0].text)
     assert "over draws" in text
@@ -252,21 +231,21 @@ def test_who_differs_is_named_and_not_those_who_agree(alike: int, grown: float) 
 
 
 def test_nobody_is_named_where_all_draw_the_same() -> None:
-    made = make_report(drawn_study({"ann": 0.0, "bob": 0.0, "cy": 0.0}), cases_shown=1)
+    made = make_report(draw_disc_study({"ann": 0.0, "bob": 0.0, "cy": 0.0}), cases_shown=1)
     assert "no rater draws 10 % more or less" in words_of(made)
 
 
 def test_the_typical_ratio_is_that_of_volumes() -> None:
-    study = drawn_study({"ann": 0.0, "bob": 0.0, "half": -2.5}, cases=1)
+    study = draw_disc_study({"ann": 0.0, "bob": 0.0, "half": -2.5}, cases=1)
     sizes = study[0].labels.sum(axis=(1, 2))
     made = make_report(study, cases_shown=0)
-    ratio = {row["rater"]: row["typical_ratio"] for row in table(made, "raters").rows}
+    ratio = {row["rater"]: row["typical_ratio"] for row in table_named(made, "raters").rows}
     assert ratio["half"] == pytest.approx(sizes[2] / sizes[:2].mean(), abs=0.006)
 
 
 @pytest.mark.slow
 def test_fusion_says_who_errs_and_where(tmp_path: Path) -> None:
-    study = drawn_study(RATERS)
+    study = draw_disc_study(RATERS)
     write_consensus(raters.fuse(study, "vote"), tmp_path / "fused")
     made = make_report(tmp_path / "fused", study, cases_shown=1)
     text = words_of(made)
@@ -277,8 +256,8 @@ def test_fusion_says_who_errs_and_where(tmp_path: Path) -> None:
 
 
 def test_error_shares_and_border_of_known_drawings() -> None:
-    truth = disc(24, 24, 10)
-    labels = np.array([truth, disc(24, 24, 13), disc(24, 24, 7)])
+    truth = draw_disc(24, 24, 10)
+    labels = np.array([truth, draw_disc(24, 24, 13), draw_disc(24, 24, 7)])
     counts = np.array(
         [[[[np.sum((truth == t) & (own == o)) for o in (0, 1)] for t in (0, 1)] for own in labels]]
     )
@@ -296,19 +275,19 @@ def test_error_shares_and_border_of_known_drawings() -> None:
 
 
 def test_a_rater_who_is_called_consensus_keeps_the_own_outline(tmp_path: Path) -> None:
-    study = drawn_study({"ann": 0.0, "consensus": 3.0, "reference": -3.0}, cases=1)
+    study = draw_disc_study({"ann": 0.0, "consensus": 3.0, "reference": -3.0}, cases=1)
     write_consensus(raters.fuse(study, "vote"), tmp_path / "fused")
     made = make_report(tmp_path / "fused", study)
     blocks = [block for part in made.sections for block in part.blocks]
     (viewer,) = [block for block in blocks if isinstance(block, ViewerBlock)]
-    drawn = said_by(viewer.cases[0])
+    drawn = labels_by_layer(viewer.cases[0])
     assert (drawn["consensus (not the rater)"] == drawn["ann"]).all()
     assert (drawn["consensus"] != drawn["ann"]).any()
     assert len({layer.name for layer in viewer.layers}) == len(viewer.layers)
 
 
 def test_matrices_of_some_raters_are_theirs(tmp_path: Path) -> None:
-    study = drawn_study(RATERS)
+    study = draw_disc_study(RATERS)
     consensus = raters.fuse(study, "staple", pool=True)
     write_consensus(consensus, tmp_path / "fused")
     files = read_fusion(tmp_path / "fused")
@@ -344,7 +323,7 @@ def test_left_out_sentence_names_both_ends() -> None:
 
 
 def test_of_two_raters_one_draws_more_than_the_other() -> None:
-    made = make_report(drawn_study({"ann": 0.0, "wide": 3.0}), cases_shown=0)
+    made = make_report(draw_disc_study({"ann": 0.0, "wide": 3.0}), cases_shown=0)
     text = words_of(made)
     assert "wide draws" in text
     assert re.search(r"compared with ann, wide draws \d+ % more\.", text)
@@ -358,7 +337,7 @@ def test_of_two_raters_one_draws_more_than_the_other() -> None:
 
 
 def test_files_are_written(tmp_path: Path) -> None:
-    page = report(drawn_study(RATERS), tmp_path / "out", cases_shown=2)
+    page = report(draw_disc_study(RATERS), tmp_path / "out", cases_shown=2)
     assert page == tmp_path / "out" / "report.html"
     assert page.stat().st_size < 1_500_000
     for name in ("agreement", "volumes", "difficulty"):
@@ -369,14 +348,14 @@ def test_files_are_written(tmp_path: Path) -> None:
         rows = list(csv.DictReader(file))
     assert len(rows) == 10
     assert float(rows[0]["dice"]) == pytest.approx(
-        raters.agree(drawn_study(RATERS)).pairs[0]["dice"]
+        raters.agree(draw_disc_study(RATERS)).pairs[0]["dice"]
     )
 
 
 @pytest.mark.slow
 def test_names_are_only_text(tmp_path: Path) -> None:
     names = {"ann": 0.0, EVIL: 3.0, "\"&amp;'": -3.0}
-    study = drawn_study(names, 2)
+    study = draw_disc_study(names, 2)
     write_consensus(raters.fuse(study, "vote"), tmp_path / "fused")
     for source, more in ((study, None), (tmp_path / "fused", study)):
         text = report(source, tmp_path / "out", more).read_text("utf-8")
@@ -386,23 +365,25 @@ def test_names_are_only_text(tmp_path: Path) -> None:
 
 
 def test_without_images_labels_are_shown() -> None:
-    study = drawn_study(RATERS, 2, images=False)
+    study = draw_disc_study(RATERS, 2, images=False)
     (viewer,) = [b for b in all_blocks(make_report(study)) if isinstance(b, ViewerBlock)]
     case = viewer.cases[0]
     assert not case.pictures
-    assert (said_by(case)["under"][0] == study[case.id].labels[study.raters.index("under")]).all()
+    assert (
+        labels_by_layer(case)["under"][0] == study[case.id].labels[study.raters.index("under")]
+    ).all()
 
 
 def test_one_rater_is_said(tmp_path: Path) -> None:
-    made = make_report(drawn_study({"ann": 0.0}, 2))
+    made = make_report(draw_disc_study({"ann": 0.0}, 2))
     assert "expected at least two to compare" in words_of(made)
-    assert report(drawn_study({"ann": 0.0}, 2), tmp_path).exists()
+    assert report(draw_disc_study({"ann": 0.0}, 2), tmp_path).exists()
 
 
 # Tables of class labels.
 
 
-def answers(folder: Path) -> Path:
+def write_answers_with_a_bot(folder: Path) -> Path:
     """Six raters of whom 'bot' says the wrong class, 40 tasks."""
     rng = np.random.default_rng(0)
     lines = ["task,worker,label"]
@@ -417,48 +398,50 @@ def answers(folder: Path) -> Path:
 
 
 def test_class_table(tmp_path: Path) -> None:
-    path = answers(tmp_path)
+    path = write_answers_with_a_bot(tmp_path)
     made = make_report(path)
     assert (
         "labels of bot equal the vote of the others on only 0 % of 40 (the median rater: 100 %)"
         in words_of(made)
     )
     study = raters.read(path)
-    shown = {row["rater"]: row["agreement_rest"] for row in table(made, "raters").rows}
+    shown = {row["rater"]: row["agreement_rest"] for row in table_named(made, "raters").rows}
     assert shown == {r["rater"]: r["agreement_rest"] for r in raters.agree(study).raters}
-    assert table(made, "tasks").rows[0]["given"].endswith("(1)")
+    assert table_named(made, "tasks").rows[0]["given"].endswith("(1)")
     assert report(path, tmp_path / "out").exists()
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("method", ["dawid-skene", "vote"])
 def test_fused_class_table(tmp_path: Path, method: str) -> None:
-    study = raters.read(answers(tmp_path))
+    study = raters.read(write_answers_with_a_bot(tmp_path))
     consensus = raters.fuse(study, method)
     write_consensus(consensus, tmp_path / "fused")
     made = make_report(tmp_path / "fused", study)
     accuracy = {
-        row["rater"]: row["accuracy"] for row in table(made, "raters-against-consensus").rows
+        row["rater"]: row["accuracy"] for row in table_named(made, "raters-against-consensus").rows
     }
     assert accuracy == {"a": 1.0, "b": 1.0, "bot": 0.0, "c": 1.0, "d": 1.0, "e": 1.0}
     if method == "dawid-skene":
-        assert table(made, "performance-of-raters").rows == json.loads(json.dumps(consensus.rows))
-    assert all(row["changed"] == 0 for row in table(made, "without-each-rater").rows)
+        assert table_named(made, "performance-of-raters").rows == json.loads(
+            json.dumps(consensus.rows)
+        )
+    assert all(row["changed"] == 0 for row in table_named(made, "without-each-rater").rows)
     assert report(tmp_path / "fused", tmp_path / "out", study).exists()
 
 
 # Where the study comes from.
 
 
-def test_fuse_remembers_its_study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    pattern = files_study(tmp_path / "data")
+def test_fuse_remembers_its_study(
+    tmp_path: Path, run_raters: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pattern = write_files_study(tmp_path / "data")
     images = str(tmp_path / "data/images/{case}.png")
     fused = tmp_path / "results" / "fused"
     monkeypatch.chdir(tmp_path)
     given = ["fuse", "data/masks/{rater}/{case}.png", "--images", "data/images/{case}.png"]
-    assert (
-        command(monkeypatch, *given, "-m", "vote", "--raters", "ann,over,cy", "-o", str(fused)) == 0
-    )
+    assert run_raters(*given, "-m", "vote", "--raters", "ann,over,cy", "-o", str(fused)).code == 0
     text = (fused / "source.yaml").read_text()
     assert str(tmp_path) not in text
     assert "../../data/masks/{rater}/{case}.png" in text
@@ -476,50 +459,47 @@ def test_fuse_remembers_its_study(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert study["case0"].image is not None
     out = tmp_path / "out"
     options_ = ["-o", str(out), "--cases-shown", "1", "--all-cases"]
-    assert command(monkeypatch, "report", str(tmp_path / "moved/results/fused"), *options_) == 0
+    assert run_raters("report", str(tmp_path / "moved/results/fused"), *options_).code == 0
     for page, cases in (("report.html", 1), ("cases/cases-1.html", 2)):
         text = (out / page).read_text("utf-8")
         assert text.count('"layers":["ann","cy","over","consensus"],"patterns"') == cases
 
 
-def test_report_of_a_pattern(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    pattern = files_study(tmp_path / "data")
+def test_report_of_a_pattern(tmp_path: Path, run_raters: Run) -> None:
+    pattern = write_files_study(tmp_path / "data")
     words = ["report", pattern, "--images", str(tmp_path / "data/images/{case}.png")]
-    assert command(monkeypatch, *words, "--raters", "ann,bob", "-o", str(tmp_path / "out")) == 0
-    assert "the report: " in capsys.readouterr().out
+    outcome = run_raters(*words, "--raters", "ann,bob", "-o", str(tmp_path / "out"))
+    assert outcome.code == 0
+    assert "the report: " in outcome.out
     with open(tmp_path / "out/tables/raters.csv", newline="") as file:
         assert [row["rater"] for row in csv.DictReader(file)] == ["ann", "bob"]
 
 
-def test_without_a_study_the_folder_is_shown(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_without_a_study_the_folder_is_shown(tmp_path: Path, run_raters: Run) -> None:
     fused = tmp_path / "fused"
     out = tmp_path / "out"
-    write_consensus(raters.fuse(drawn_study(RATERS, 2), "staple"), fused)
-    assert command(monkeypatch, "report", str(fused), "-o", str(out)) == 0
-    assert f"found no study of {fused}, expected --study" in capsys.readouterr().err
+    write_consensus(raters.fuse(draw_disc_study(RATERS, 2), "staple"), fused)
+    outcome = run_raters("report", str(fused), "-o", str(out))
+    assert outcome.code == 0
+    assert f"found no study of {fused}, expected --study" in outcome.err
     assert "Found no study of" in (out / "report.html").read_text("utf-8")
     assert (out / "tables/performance-of-raters.csv").exists()
 
 
 @pytest.mark.slow
-def test_a_study_that_moved_away_is_said_and_can_be_given(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    pattern = files_study(tmp_path / "data")
+def test_a_study_that_moved_away_is_said_and_can_be_given(tmp_path: Path, run_raters: Run) -> None:
+    pattern = write_files_study(tmp_path / "data")
     fused = tmp_path / "fused"
     out = tmp_path / "out"
-    assert command(monkeypatch, "fuse", pattern, "-m", "vote", "-o", str(fused)) == 0
+    assert run_raters("fuse", pattern, "-m", "vote", "-o", str(fused)).code == 0
     (tmp_path / "data").rename(tmp_path / "elsewhere")
-    capsys.readouterr()
-    assert command(monkeypatch, "report", str(fused), "-o", str(out)) == 0
-    assert f"found no study of {fused}, expected --study" in capsys.readouterr().err
+    outcome = run_raters("report", str(fused), "-o", str(out))
+    assert outcome.code == 0
+    assert f"found no study of {fused}, expected --study" in outcome.err
     there = str(tmp_path / "elsewhere/masks/{rater}/{case}.png")
-    assert command(monkeypatch, "report", str(fused), "--study", there, "-o", str(out)) == 0
-    assert capsys.readouterr().err == ""
+    outcome = run_raters("report", str(fused), "--study", there, "-o", str(out))
+    assert outcome.code == 0
+    assert outcome.err == ""
     assert (out / "tables/raters-against-consensus.csv").exists()
 
 
@@ -553,7 +533,7 @@ def test_a_file_in_the_way_is_named_before_anything_is_read(tmp_path: Path) -> N
 
 def test_columns_of_tables_stay_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    answers(tmp_path)
+    write_answers_with_a_bot(tmp_path)
     (tmp_path / "fused").mkdir()
     remember_study(tmp_path / "fused", {"source": "answers.csv", "images": "photo"})
     options = remembered_options(tmp_path / "fused")

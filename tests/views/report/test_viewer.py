@@ -27,19 +27,20 @@ from raters.views.report.case_view import cases_block, label_maps
 from raters.views.report.viewer import Picture, within
 from tests.support.browser import Visit, visit
 from tests.support.makers import quick
-from tests.support.viewer_labels import said_by
+from tests.support.reports import draw_growing_squares
+from tests.support.viewer_labels import labels_by_layer, view_case
 
 AFFINE = np.array([[-1.0, 0, 0, 3], [0, -1.25, 0, 4], [0, 0, 1.5, 5], [0, 0, 0, 1]])  # LPS
 RATERS = ["ann", "bob", "cy", "dee"]
 CLASSES = ["background", "lesion", "core"]
 
 
-def decoded(uri: str) -> NDArray[np.uint8]:
+def decode_pixels(uri: str) -> NDArray[np.uint8]:
     content = uri.partition(";base64,")[2]
     return np.asarray(Image.open(BytesIO(b64decode(content))))
 
 
-def cut(stack: NDArray[Any], plane: Any, at: int) -> NDArray[Any]:
+def cut_stack(stack: NDArray[Any], plane: Any, at: int) -> NDArray[Any]:
     """Cut a stack at a place of its own axis, as a plane says."""
     turned = np.transpose(stack, plane.order)
     turned = np.flip(turned, [k for k in (1, 2) if plane.flipped[k]])
@@ -47,7 +48,7 @@ def cut(stack: NDArray[Any], plane: Any, at: int) -> NDArray[Any]:
 
 
 @cache
-def head() -> Study:
+def draw_head() -> Study:
     """Return a volume that is unlike its mirror images, of which every voxel has another value.
 
     bob left out a part, cy drew nothing, dee labelled nothing.
@@ -76,12 +77,6 @@ def head() -> Study:
     )
 
 
-def viewed(study: Study, case: int = 0, **options: Any) -> report.ViewerCase:
-    return report.viewer_case(
-        study[case], study.raters, study.classes.names, channels=study.channels, **options
-    )
-
-
 # What the page holds -----------------------------------------------------------------------------
 @quick
 @given(st.integers(1, 12), st.integers(1, 6), st.integers(0, 2**32 - 1))
@@ -90,7 +85,7 @@ def test_labels_come_back_as_they_were(layers: int, classes: int, seed: int) -> 
     said = {f"r{k}": mask for k, mask in enumerate(masks)}
     made = list(label_maps(said))
     case = report.ViewerCase("x", shape=(2, 9, 11), labels=made)
-    found = said_by(case)
+    found = labels_by_layer(case)
     assert list(found) == list(said) == case.layers
     assert all((found[name] == said[name]).all() for name in said)
     assert all(len(one.patterns) <= 256 for one in made)
@@ -100,7 +95,7 @@ def test_a_layer_of_very_many_classes() -> None:
     mask = np.arange(700).reshape(1, 20, 35) - 1
     made = list(label_maps({"a": mask % 3, "b": mask}))
     assert [one.layers for one in made] == [["a"], ["b"]]
-    found = said_by(report.ViewerCase("x", shape=(1, 20, 35), labels=made))
+    found = labels_by_layer(report.ViewerCase("x", shape=(1, 20, 35), labels=made))
     assert (found["b"] == mask).all()
 
 
@@ -110,14 +105,14 @@ def test_pictures_and_labels_of_a_picture() -> None:
     mask = np.zeros((1, 30, 40), int)
     mask[0, 3:9, 5:20] = 1
     study = Study.from_arrays([image], [mask], raters=["ann"], classes=["no", "yes"])
-    case = viewed(study, layers={"consensus": 1 - mask[0]})
+    case = view_case(study, layers={"consensus": 1 - mask[0]})
     assert (case.shape, len(case.planes), case.planes[0].letters) == ((1, 30, 40), 1, ())
-    found = said_by(case)
+    found = labels_by_layer(case)
     assert (found["ann"] == mask).all()
     assert (found["consensus"] == 1 - mask).all()
     (shown,) = case.pictures
     assert shown.colours
-    values = np.interp(decoded(shown.slices[0]), *np.array(shown.knots).T[::-1])
+    values = np.interp(decode_pixels(shown.slices[0]), *np.array(shown.knots).T[::-1])
     assert np.abs(values - np.moveaxis(image, 0, -1)).mean() < 6
 
 
@@ -127,11 +122,11 @@ def test_large_pictures_are_made_smaller_and_keep_their_place() -> None:
     study = Study.from_arrays(
         [mask[:1] * 1.0], [mask], raters=["ann", "bob"], classes=["no", "yes"]
     )
-    case = viewed(study)
+    case = view_case(study)
     assert case.shape == (1, 867, 434)
     assert case.spacing == (1.0, 3.0, 3.0)
-    assert (said_by(case)["ann"][0] == mask[0, ::3, ::3]).all()
-    bright = decoded(case.pictures[0].slices[0])
+    assert (labels_by_layer(case)["ann"][0] == mask[0, ::3, ::3]).all()
+    bright = decode_pixels(case.pictures[0].slices[0])
     assert bright.shape[:2] == (1024, 512)
     row, column = np.argwhere(bright.reshape(1024, 512, -1)[..., 0] > 128).mean(axis=0)
     assert (row / 1024, column / 512) == pytest.approx((1200 / 2600, 500 / 1300), abs=0.01)
@@ -141,16 +136,16 @@ def test_an_object_of_one_pixel_is_not_called_empty() -> None:
     mask = np.zeros((2, 2600, 1300), int)
     mask[0, 1, 1] = 1  # between the pixels that are kept
     study = Study.from_arrays(labels=[mask], raters=["ann", "bob"], classes=["no", "yes"])
-    assert list(viewed(study).empty) == ["bob"]
+    assert list(view_case(study).empty) == ["bob"]
 
 
 def test_three_planes_are_those_of_the_file() -> None:
-    study = head()
-    case = viewed(study)
+    study = draw_head()
+    case = view_case(study)
     assert [plane.name for plane in case.planes] == ["axial", "coronal", "sagittal"]
     assert ["".join(plane.letters) for plane in case.planes] == ["RLAP", "RLSI", "APSI"]
     labels = study[0].labels
-    found = said_by(case)
+    found = labels_by_layer(case)
     for plane in case.planes:
         stack_axis = plane.order[0]
         file_axis = {"axial": 2, "coronal": 1, "sagittal": 0}[plane.name]
@@ -160,26 +155,26 @@ def test_three_planes_are_those_of_the_file() -> None:
             place = view.place(first + step * at, labels.shape[1:])
             expected = view.turn(labels, 1)[:, place]
             for name, mask in zip(RATERS[:3], expected, strict=False):
-                assert (cut(found[name], plane, at) == mask).all()
+                assert (cut_stack(found[name], plane, at) == mask).all()
         units = [case.spacing[plane.order[k]] for k in (1, 2)]
         assert units[0] / units[1] == pytest.approx(view.aspect(study[0].geometry.spacing))
         # At first, the other planes cut where raters differ.
-        shown = [cut(found[name], plane, case.start[stack_axis]) for name in RATERS[:3]]
+        shown = [cut_stack(found[name], plane, case.start[stack_axis]) for name in RATERS[:3]]
         assert ((shown[0] != shown[1]) & (shown[1] != MISSING)).any()
     assert list(case.empty) == ["cy"]
     assert "dee" not in case.layers
 
 
 def test_all_channels_with_their_values() -> None:
-    study = head()
-    case = viewed(study)
+    study = draw_head()
+    case = view_case(study)
     assert [shown.name for shown in case.pictures] == ["t1", "air"]
     image = study[0].image
     assert image is not None
     stack = view_of(image.shape[1:], AFFINE).turn(image, 1)
     for shown, values in zip(case.pictures, stack, strict=True):
         assert len(shown.slices) == 8
-        codes = np.stack([decoded(uri) for uri in shown.slices])
+        codes = np.stack([decode_pixels(uri) for uri in shown.slices])
         codes = codes if codes.ndim == 3 else codes[..., 0]
         found = np.interp(codes, *np.array(shown.knots).T[::-1])
         assert np.corrcoef(found.ravel(), values.ravel())[0, 1] > 0.9  # lossy, but in its place
@@ -195,7 +190,7 @@ def test_all_channels_with_their_values() -> None:
 def test_ct_has_the_windows_of_radiology() -> None:
     image = np.linspace(-1024, 2000, 64 * 64).reshape(1, 64, 64)
     study = Study.from_arrays([image], np.zeros((1, 1, 64, 64), int), classes=["a", "b"])
-    (shown,) = viewed(study).pictures
+    (shown,) = view_case(study).pictures
     assert {"lung", "soft tissue", "brain", "bone"} <= set(shown.windows)
     values, codes = np.array(shown.knots).T
     assert (np.diff(values) > 0).all() and (np.diff(codes) > 0).all()
@@ -206,7 +201,7 @@ def test_ct_has_the_windows_of_radiology() -> None:
 def test_images_without_values(image: NDArray[Any] | None) -> None:
     masks = np.zeros((1, 1, 8, 8), int)
     study = Study.from_arrays(None if image is None else [image], masks, classes=["a", "b"])
-    case = viewed(study)
+    case = view_case(study)
     assert len(case.pictures) == (image is not None)
     json.dumps([shown.knots for shown in case.pictures], allow_nan=False)
 
@@ -218,18 +213,18 @@ def test_where_slices_do_not_fit_all_marked_ones_stay() -> None:
     labels[0, 50:90, 60:80, 10:15] = 1
     labels[1, 50:90, 60:90, 17:19] = 1
     study = Study.from_arrays([image], [labels], raters=["ann", "bob"], classes=["no", "yes"])
-    small = viewed(study, budget=60_000)
+    small = view_case(study, budget=60_000)
     assert (small.shape[0], small.slices) == (9 + 4, 40)
     assert small.numbers[0] == (8, 1)
     assert small.size < 120_000
-    assert (said_by(small)["ann"].any(axis=(1, 2)).nonzero()[0] + 8).tolist() == [
+    assert (labels_by_layer(small)["ann"].any(axis=(1, 2)).nonzero()[0] + 8).tolist() == [
         10,
         11,
         12,
         13,
         14,
     ]
-    whole = viewed(study, budget=3_000_000)
+    whole = view_case(study, budget=3_000_000)
     assert whole.shape == (40, 200, 200)
 
 
@@ -243,21 +238,16 @@ def test_within_a_budget() -> None:
 
 def test_wrong_shapes_are_named() -> None:
     with pytest.raises(RatersError, match="found 'consensus' of shape"):
-        viewed(head(), layers={"consensus": np.zeros((3, 3))})
+        view_case(draw_head(), layers={"consensus": np.zeros((3, 3))})
     with pytest.raises(RatersError, match="found 'unsure' of shape"):
-        viewed(head(), maps={"unsure": np.zeros((3, 3))})
+        view_case(draw_head(), maps={"unsure": np.zeros((3, 3))})
 
 
 # All cases ---------------------------------------------------------------------------------------
 def many_cases(number: int) -> Study:
-    labels = np.zeros((number, 2, 16, 16), int)
-    for k in range(number):
-        labels[k, :, 2 : 4 + k % 9, 2:9] = 1
-        labels[k, 1, 4, 4] = 0
+    """Draw cases of which two have names to be quoted."""
     names = ["a&b #1", "ü/2", *(f"case{k}" for k in range(2, number))]
-    return Study.from_arrays(
-        labels=labels, raters=["ann", "bob"], classes=["no", "yes"], cases=names
-    )
+    return draw_growing_squares(names, ["ann", "bob"])
 
 
 def indices(page: str) -> list[dict[str, Any]]:
@@ -472,10 +462,10 @@ await set(".opacity input", "0"); answer.noMap = pixels(panes()[0], "axial");
 
 @pytest.fixture(scope="module")
 def page() -> str:
-    study = head()
+    study = draw_head()
     unsure = np.zeros((10, 12, 8))
     unsure[:5] = 1
-    cases = [viewed(study, k, maps={"unsure": unsure}, facts={"Dice": 0.5 + k}) for k in (0, 1)]
+    cases = [view_case(study, k, maps={"unsure": unsure}, facts={"Dice": 0.5 + k}) for k in (0, 1)]
     layers = [*report.rater_layers(study.raters), *report.extra_layers(["reference", "nobody"])]
     maps = [report.MapLayer("unsure", {"model unsure": "#e040fb"})]
     block = report.ViewerBlock("cases", cases, "", layers, maps)
@@ -483,35 +473,35 @@ def page() -> str:
 
 
 @pytest.fixture(scope="module")
-def used(page: str, tmp_path_factory: pytest.TempPathFactory) -> Visit:
+def visit_of_controls(page: str, tmp_path_factory: pytest.TempPathFactory) -> Visit:
     return visit(page, CONTROLS, tmp_path_factory.mktemp("browser"))
 
 
 @pytest.fixture(scope="module")
-def moved(page: str, tmp_path_factory: pytest.TempPathFactory) -> Visit:
+def visit_of_moves(page: str, tmp_path_factory: pytest.TempPathFactory) -> Visit:
     return visit(page, MOVES, tmp_path_factory.mktemp("browser"))
 
 
-def changed(before: Any, after: Any, least: int = 8) -> NDArray[np.bool_]:
+def changed_pixels(before: Any, after: Any, least: int = 8) -> NDArray[np.bool_]:
     """Return the pixels whose colour is another one."""
     return np.asarray(np.abs(np.array(before) - np.array(after)).max(axis=-1) >= least)
 
 
-def at_start() -> dict[str, NDArray[Any]]:
+def labels_at_start() -> dict[str, NDArray[Any]]:
     """Return what everyone said in the slice that is shown first."""
-    case = viewed(head())
-    return {name: mask[case.start[0]] for name, mask in said_by(case).items()}
+    case = view_case(draw_head())
+    return {name: mask[case.start[0]] for name, mask in labels_by_layer(case).items()}
 
 
 @pytest.mark.slow
 @pytest.mark.browser
-def test_browser_finds_no_fault(used: Visit, moved: Visit) -> None:
-    assert used.console == moved.console == []
+def test_browser_finds_no_fault(visit_of_controls: Visit, visit_of_moves: Visit) -> None:
+    assert visit_of_controls.console == visit_of_moves.console == []
 
 
 @pytest.mark.browser
-def test_browser_names_sides_planes_and_who_said_nothing(used: Visit) -> None:
-    got = used.answer
+def test_browser_names_sides_planes_and_who_said_nothing(visit_of_controls: Visit) -> None:
+    got = visit_of_controls.answer
     assert got["badges"] == [
         "ann",
         "bob",
@@ -523,23 +513,23 @@ def test_browser_names_sides_planes_and_who_said_nothing(used: Visit) -> None:
     assert got["letters"] == [["", "R", "L", "A", "P"]]
     assert got["views"] == ["axial", "coronal", "sagittal", "three planes"]
     assert got["images"] == ["t1", "air"]
-    case = viewed(head())
+    case = view_case(draw_head())
     assert got["start"] == f"axial slice {case.start[0]} ({case.start[0] + 1} of 8)"
 
 
 @pytest.mark.browser
-def test_browser_draws_areas_where_they_were_drawn(used: Visit) -> None:
-    got = used.answer
-    ann = at_start()["ann"]
-    assert (changed(got["bare"], got["fill"]) == (ann > 0)).all()
-    assert (changed(got["bare"], got["byClass"]) == (ann > 0)).all()
-    assert (changed(got["fill"], got["byClass"])[ann == 2]).all()  # another colour
-    assert (changed(got["bare"], got["noCore"]) == (ann == 1)).all()
-    case = viewed(head())
-    found = said_by(viewed(head()))["ann"]
+def test_browser_draws_areas_where_they_were_drawn(visit_of_controls: Visit) -> None:
+    got = visit_of_controls.answer
+    ann = labels_at_start()["ann"]
+    assert (changed_pixels(got["bare"], got["fill"]) == (ann > 0)).all()
+    assert (changed_pixels(got["bare"], got["byClass"]) == (ann > 0)).all()
+    assert (changed_pixels(got["fill"], got["byClass"])[ann == 2]).all()  # another colour
+    assert (changed_pixels(got["bare"], got["noCore"]) == (ann == 1)).all()
+    case = view_case(draw_head())
+    found = labels_by_layer(view_case(draw_head()))["ann"]
     for plane in case.planes[1:]:
-        expected = cut(found, plane, case.start[plane.order[0]]) > 0
-        assert (changed(got[f"{plane.name}Bare"], got[plane.name]) == expected).all()
+        expected = cut_stack(found, plane, case.start[plane.order[0]]) > 0
+        assert (changed_pixels(got[f"{plane.name}Bare"], got[plane.name]) == expected).all()
         first, step = case.numbers[plane.order[0]]
         number = first + step * case.start[plane.order[0]]
         assert got[f"{plane.name}Name"].startswith(f"{plane.name} slice {number} (")
@@ -549,27 +539,27 @@ def test_browser_draws_areas_where_they_were_drawn(used: Visit) -> None:
 
 
 @pytest.mark.browser
-def test_browser_draws_outlines_between_pixels(used: Visit) -> None:
-    got = used.answer
-    ann = at_start()["ann"]
-    assert not changed(got["bare"], got["outlined"]).any()  # nothing in the middle of pixels
+def test_browser_draws_outlines_between_pixels(visit_of_controls: Visit) -> None:
+    got = visit_of_controls.answer
+    ann = labels_at_start()["ann"]
+    assert not changed_pixels(got["bare"], got["outlined"]).any()  # nothing in the middle of pixels
     border = ann[:, :-1] != ann[:, 1:]
-    assert (changed(got["bareEdges"], got["annEdges"])[:, :-1] == border).all()
+    assert (changed_pixels(got["bareEdges"], got["annEdges"])[:, :-1] == border).all()
     line = np.array(got["annEdges"])[:, :-1][border & (np.maximum(ann[:, :-1], ann[:, 1:]) == 1)]
     assert np.abs(line - [0xE6, 0x9F, 0x00]).max() < 30
 
 
 @pytest.mark.browser
-def test_browser_shows_differences(used: Visit) -> None:
-    got = used.answer
-    said = at_start()
+def test_browser_shows_differences(visit_of_controls: Visit) -> None:
+    got = visit_of_controls.answer
+    said = labels_at_start()
     ann = said["ann"]
     bob = said["bob"]
     truth = said["reference"]
     known = bob != MISSING
-    assert (changed(got["bare"], got["differ"]) == ((ann != bob) & known)).all()
+    assert (changed_pixels(got["bare"], got["differ"]) == ((ann != bob) & known)).all()
     from_truth = (bob != truth) & known  # ann is the reference
-    assert (changed(got["bare"], got["fromReference"]) == from_truth).all()
+    assert (changed_pixels(got["bare"], got["fromReference"]) == from_truth).all()
     more = np.array(got["bobAlone"])[from_truth & (truth == 0)]
     less = np.array(got["bobAlone"])[from_truth & (bob == 0)]
     assert (more[:, 0] > more[:, 2]).all()  # orange
@@ -581,12 +571,12 @@ def test_browser_shows_differences(used: Visit) -> None:
 
 
 @pytest.mark.browser
-def test_browser_shows_differences_side_by_side(used: Visit) -> None:
-    got = used.answer
-    said = at_start()
+def test_browser_shows_differences_side_by_side(visit_of_controls: Visit) -> None:
+    got = visit_of_controls.answer
+    said = labels_at_start()
     bob = said["bob"]
     unlike = (bob != MISSING) & ((bob != said["ann"]) | (bob != said["cy"]))
-    assert unlike.any() and (changed(got["bare"], got["bobAmong"]) == unlike).all()
+    assert unlike.any() and (changed_pixels(got["bare"], got["bobAmong"]) == unlike).all()
     more = np.array(got["bobAmong"])[unlike & (bob > 0) & (said["ann"] == 0)]
     assert len(more) and (more[:, 0] > more[:, 2]).all()  # orange, as from a base
     than = "than the others shown"
@@ -594,9 +584,9 @@ def test_browser_shows_differences_side_by_side(used: Visit) -> None:
 
 
 @pytest.mark.browser
-def test_browser_says_who_said_what(used: Visit) -> None:
-    said = at_start()
-    for row, lines in enumerate(used.answer["hover"]):
+def test_browser_says_who_said_what(visit_of_controls: Visit) -> None:
+    said = labels_at_start()
+    for row, lines in enumerate(visit_of_controls.answer["hover"]):
         for column, text in enumerate(lines):
             *told, value = text.splitlines()
             labels = {k: int(said[k][row, column]) for k in ("ann", "bob", "cy")}
@@ -604,15 +594,15 @@ def test_browser_says_who_said_what(used: Visit) -> None:
             everyone = [f"all: {names['ann']}"] if len(set(names.values())) == 1 else None
             assert told == (everyone or [f"{k}: {v}" for k, v in names.items()])
             assert value.startswith("t1 about ")
-    assert used.answer["outside"] is True
+    assert visit_of_controls.answer["outside"] is True
 
 
 @pytest.mark.browser
-def test_browser_windows(used: Visit) -> None:
-    got = used.answer
-    case = viewed(head())
+def test_browser_windows(visit_of_controls: Visit) -> None:
+    got = visit_of_controls.answer
+    case = view_case(draw_head())
     shown = case.pictures[0]
-    codes = decoded(shown.slices[case.start[0]])
+    codes = decode_pixels(shown.slices[case.start[0]])
     codes = codes if codes.ndim == 2 else codes[..., 0]
     values = np.interp(codes, *np.array(shown.knots).T[::-1])
     for key, name in (("bare", "automatic"), ("dark", "dark parts"), ("wide", "all values")):
@@ -628,28 +618,28 @@ def test_browser_windows(used: Visit) -> None:
     assert got["automatic"] == "automatic" and got["byHand"].startswith("width 300,")
     assert got["kept"] == [got["byHand"], ""]
     air = np.array(got["air"])[..., 0]
-    stack = view_of((10, 12, 8), AFFINE).turn(np.asarray(head()[0].image)[1])[case.start[0]]
+    stack = view_of((10, 12, 8), AFFINE).turn(np.asarray(draw_head()[0].image)[1])[case.start[0]]
     assert ((air > 128) == (stack > 0)).all()
 
 
 @pytest.mark.browser
-def test_browser_zooms_and_moves(moved: Visit) -> None:
-    got = moved.answer
+def test_browser_zooms_and_moves(visit_of_moves: Visit) -> None:
+    got = visit_of_moves.answer
     assert got["passes"] is True and got["taken"] is True
     for key in ("fixed", "next", "panned"):
         before, after = got[key]
         assert np.abs(np.array(before) - after).max() < 12, key
     assert got["fit"] == got["keys"] == got["whole"]
-    assert changed(got["whole"], got["toLabels"]).any()
+    assert changed_pixels(got["whole"], got["toLabels"]).any()
 
 
 @pytest.mark.browser
-def test_browser_slices_planes_and_cases(moved: Visit) -> None:
-    got = moved.answer
-    case = viewed(head())
+def test_browser_slices_planes_and_cases(visit_of_moves: Visit) -> None:
+    got = visit_of_moves.answer
+    case = view_case(draw_head())
     assert got["right"] == f"axial slice {case.start[0] + 1} ({case.start[0] + 2} of 8)"
     assert got["first"] == got["still"] == "axial slice 0 (1 of 8)"
-    assert changed(got["whole"], got["firstSlice"]).any()
+    assert changed_pixels(got["whole"], got["firstSlice"]).any()
     assert got["three"] == ["axial", "coronal", "sagittal"]
     for name, axis, at, told in zip(
         ("coronal", "sagittal"), (1, 2), (4, 6), got["others"], strict=True
@@ -662,7 +652,7 @@ def test_browser_slices_planes_and_cases(moved: Visit) -> None:
     assert got["current"] == ["true", None]
     assert got["every"] == [True] * 6
     stack = view_of((10, 12, 8), AFFINE).turn(np.arange(10)[:, None, None] + np.zeros((10, 12, 8)))
-    assert (changed(got["noMap"], got["map"]) == (stack[0] < 5)).all()
+    assert (changed_pixels(got["noMap"], got["map"]) == (stack[0] < 5)).all()
     assert got["legend"] == ["model unsure"]
 
 
@@ -693,7 +683,7 @@ def test_browser_many_layers(tmp_path: Path) -> None:
     masks = np.random.default_rng(0).integers(0, 3, (12, 20, 21))
     names = [f"r{k}" for k in range(12)]
     study = Study.from_arrays(labels=[masks], raters=names, classes=CLASSES)
-    case = viewed(study)
+    case = view_case(study)
     assert len(case.labels) > 1
     block = report.ViewerBlock("cases", [case], "", report.rater_layers(names, shown=12))
     page = report.render(report.Report("r", {}, [report.Section("s", blocks=[block])]))
@@ -722,7 +712,7 @@ def test_browser_cuts_sagittal_slices_as_well(tmp_path: Path) -> None:
     study = Study.from_arrays(
         labels=[masks], raters=["ann", "bob"], classes=CLASSES, affines=[affine]
     )
-    case = viewed(study)
+    case = view_case(study)
     assert [plane.name for plane in case.planes] == ["sagittal", "axial", "coronal"]
     assert any(plane.flipped[2] for plane in case.planes)
     block = report.ViewerBlock("cases", [case], "", report.rater_layers(["ann", "bob"]))

@@ -37,7 +37,6 @@ from raters.views import plots
 from raters.views.plots.style import FALSE_NEGATIVE, FALSE_POSITIVE
 from raters.views.report.blocks import (
     FigureBlock,
-    First,
     Report,
     TableBlock,
     TextBlock,
@@ -48,20 +47,23 @@ from raters.views.report.run_raters import rater_section
 from raters.views.report.tables import shown_value
 from raters.views.texts.say import plain, say
 from tests.support.models import make_model
+from tests.support.reports import first_screen_of, table_named, texts_and_captions
 
 pytestmark = pytest.mark.usefixtures("small_figures")
 SIDE = 32
 Masks = NDArray[np.int16]
 
 
-def square(first: int, last: int, number: int = 1) -> Masks:
+def draw_square(first: int, last: int, number: int = 1) -> Masks:
     """Draw rows and columns from the first up to, not including, the last."""
     mask = np.zeros((SIDE, SIDE), np.int16)
     mask[first:last, first:last] = number
     return mask
 
 
-def study_of(labels: Sequence[Sequence[Masks]], names: str, classes: int = 2, **more: str) -> Study:
+def make_study(
+    labels: Sequence[Sequence[Masks]], names: str, classes: int = 2, **more: str
+) -> Study:
     return Study.from_arrays(
         labels=np.array(labels),
         raters=names.split(),
@@ -70,27 +72,18 @@ def study_of(labels: Sequence[Sequence[Masks]], names: str, classes: int = 2, **
     )
 
 
-def fused(study: Study, folder: Path, method: str = "vote", **options: bool) -> Report:
+def fuse_and_report(study: Study, folder: Path, method: str = "vote", **options: bool) -> Report:
     write_consensus(raters.fuse(study, method, **options), folder / "fused")
     return make_report(folder / "fused", study, cases_shown=1)
 
 
-def first_of(made: Report) -> First:
-    assert made.first is not None
-    return made.first
-
-
-def words_of(made: Report) -> str:
+def all_words_of(made: Report) -> str:
+    """Return the words of heads, actions and blocks, without their marks."""
     texts = [section.about for section in made.sections]
-    texts += [] if made.first is None else made.first.actions
-    for block in all_blocks(made):
-        texts.append(block.text if isinstance(block, TextBlock) else block.caption)
+    if made.first is not None:
+        texts += made.first.actions
+    texts += texts_and_captions(made)
     return " ".join(map(plain, texts))
-
-
-def table(made: Report, name: str) -> TableBlock:
-    (found,) = [b for b in all_blocks(made) if isinstance(b, TableBlock) and b.name == name]
-    return found
 
 
 def figure(made: Report, name: str) -> Figure:
@@ -107,21 +100,23 @@ def names_of(made: Report, kind: type) -> set[str]:
 
 def test_of_two_raters_staple_is_the_intersection_and_the_report_says_so(tmp_path: Path) -> None:
     """As on CHASE_DB1: the page had 'missed 0.000' and 'takes 13 % for background' of one rater."""
-    labels = [[square(8, 20 + k), np.roll(square(8, 20 + k), 2, axis=0)] for k in range(4)]
-    study = study_of(labels, "ann bob")
-    made = fused(study, tmp_path, "staple", pool=True)
+    labels = [
+        [draw_square(8, 20 + k), np.roll(draw_square(8, 20 + k), 2, axis=0)] for k in range(4)
+    ]
+    study = make_study(labels, "ann bob")
+    made = fuse_and_report(study, tmp_path, "staple", pool=True)
     for case in study:
         mask = np.asarray(Image.open(tmp_path / "fused" / f"{case.id}.png"))
         assert np.array_equal(mask > 0, case.labels.min(axis=0) > 0)
-    text = words_of(made)
+    text = all_words_of(made)
     assert "With two raters staple gives their intersection" in text
     assert "majority" not in text
     assert "Leave-one-out needs at least three raters" in text
-    rows = table(made, "raters-against-consensus").rows
+    rows = table_named(made, "raters-against-consensus").rows
     assert [row["missed"] for row in rows] == [0, 0]
     assert [row["sensitivity"] for row in rows] == [1, 1]
     assert "largest error" not in text and "takes" not in text  # labels of two tell no errors
-    assert "Learn from both raters as they are" in plain(first_of(made).actions[2])
+    assert "Learn from both raters as they are" in plain(first_screen_of(made).actions[2])
     assert "Lowest" not in text and "segments" not in text  # the two are not ranked
 
 
@@ -134,16 +129,16 @@ def test_the_largest_error_is_of_what_is_shown() -> None:
 
 
 def test_the_notes_of_a_method_are_in_its_report(tmp_path: Path) -> None:
-    same = square(4, 12)
-    other = square(6, 14)
-    made = fused(study_of([[same, same, other]] * 2, "ann bob cy"), tmp_path, "staple")
-    assert "and bob have the same masks in 2 of the 2 cases" in words_of(made)
+    same = draw_square(4, 12)
+    other = draw_square(6, 14)
+    made = fuse_and_report(make_study([[same, same, other]] * 2, "ann bob cy"), tmp_path, "staple")
+    assert "and bob have the same masks in 2 of the 2 cases" in all_words_of(made)
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_a_consensus_of_two_is(kind: str) -> None:
-    first = square(4, 12)
-    second = square(8, 20)
+    first = draw_square(4, 12)
+    second = draw_square(8, 20)
     masks = {"both": first & second, "either": first | second, "first": first, "second": second}
     found = kinds_of(np.array([first, second]), masks[kind])
     assert found == {name: name == kind for name in KINDS}
@@ -155,22 +150,22 @@ def test_what_a_consensus_of_two_is(kind: str) -> None:
 
 def rare_and_frequent() -> Study:
     """Rater two misses half of what is frequent, rater three all of what is rare, as on Gleason."""
-    frequent = square(4, 24)
-    rare = square(26, 28, 2)
+    frequent = draw_square(4, 24)
+    rare = draw_square(26, 28, 2)
     right = frequent + rare
     half = np.where(np.arange(SIDE) < 14, right, 0).astype(np.int16)
-    no_rare = frequent + square(26, 28, 1)
-    return study_of([[right, half, no_rare, right, right]] * 3, "one two three four five", 3)
+    no_rare = frequent + draw_square(26, 28, 1)
+    return make_study([[right, half, no_rare, right, right]] * 3, "one two three four five", 3)
 
 
 def test_who_misses_most_is_the_same_in_sentence_figure_and_table(tmp_path: Path) -> None:
-    made = fused(rare_and_frequent(), tmp_path)
-    rows = {row["rater"]: row for row in table(made, "raters-against-consensus").rows}
+    made = fuse_and_report(rare_and_frequent(), tmp_path)
+    rows = {row["rater"]: row for row in table_named(made, "raters-against-consensus").rows}
     assert rows["two"]["missed"] > 0.4 and rows["three"]["missed"] == 0
     for row in rows.values():
         assert row["sensitivity"] == pytest.approx(1 - row["missed"] - row["other"])
     least = min(rows, key=lambda name: rows[name]["sensitivity"])
-    assert f"Lowest sensitivity: {least} ({rows[least]['sensitivity']:.2f})" in words_of(made)
+    assert f"Lowest sensitivity: {least} ({rows[least]['sensitivity']:.2f})" in all_words_of(made)
     assert least == "two"
     drawn = figure(made, "performance").axes[0]
     ordered = [text.get_text() for text in drawn.get_yticklabels()]
@@ -222,7 +217,7 @@ def test_the_sentence_names_the_lowest_of_each_measure() -> None:
 # Colours.
 
 
-def colours_in(drawn: Figure) -> dict[str, str]:
+def dot_colours(drawn: Figure) -> dict[str, str]:
     """Return the colours of the dots of `plots.skills` by the name beside them."""
     axes = drawn.axes[0]
     names = [text.get_text() for text in axes.get_yticklabels()]
@@ -235,11 +230,11 @@ def test_a_rater_has_one_colour_in_all_figures_of_a_report(tmp_path: Path) -> No
     study = rare_and_frequent()
     labels = np.array([case.labels for case in study])
     labels[:2, 0] = -1
-    study = study_of(labels.tolist(), "one two three four five", 3)
-    made = fused(study, tmp_path)
+    study = make_study(labels.tolist(), "one two three four five", 3)
+    made = fuse_and_report(study, tmp_path)
     expected = plots.rater_colours(study.raters)
     for name in ("dice-with-consensus", "performance", "without-a-rater"):
-        assert colours_in(figure(made, name)) == expected
+        assert dot_colours(figure(made, name)) == expected
     lines = figure(made, "border-all foreground").axes[0].lines[1:]
     assert [to_hex(line.get_color()) for line in lines] == list(expected.values())
     (viewer,) = [block for block in all_blocks(made) if isinstance(block, ViewerBlock)]
@@ -254,10 +249,10 @@ def test_a_rater_of_a_fused_table_has_the_colour_of_the_study(tmp_path: Path) ->
     lines = [f"t{t},{name},c{(t + (r == 0)) % 3}" for t, (r, name) in given if t < 4 + 4 * r]
     path.write_text("\n".join(["task,worker,label", *lines]))
     study = raters.read(path)
-    made = fused(study, tmp_path)
+    made = fuse_and_report(study, tmp_path)
     expected = plots.rater_colours(study.raters)
     for name in ("accuracy", "performance"):
-        assert colours_in(figure(made, name)) == expected
+        assert dot_colours(figure(made, name)) == expected
 
 
 @pytest.mark.parametrize(
@@ -283,7 +278,7 @@ def test_colour_blind_people_tell_too_much_from_missed(seen: list[list[float]]) 
 # Runs.
 
 
-def estimated(draws_more: Sequence[float], **more: bool) -> Estimated:
+def make_estimated(draws_more: Sequence[float], **more: bool) -> Estimated:
     """Return raters whose matrices are as they draw; 5 % of the picture is foreground."""
     pixels = np.array([95.0, 5.0])
     matrices = []
@@ -304,7 +299,7 @@ def estimated(draws_more: Sequence[float], **more: bool) -> Estimated:
     )
 
 
-def said_in(found: Estimated) -> str:
+def section_words(found: Estimated) -> str:
     blocks = rater_section(found).blocks
     return " ".join(
         plain(b.text if isinstance(b, TextBlock) else getattr(b, "caption", "")) for b in blocks
@@ -313,23 +308,23 @@ def said_in(found: Estimated) -> str:
 
 @pytest.mark.parametrize(("way", "much"), [(1.0, "little"), (-1.0, "much")])
 def test_if_all_raters_err_one_way_the_model_is_accused(way: float, much: str) -> None:
-    text = said_in(estimated([way * 0.65, way * 0.57, way * 0.5]))
+    text = section_words(make_estimated([way * 0.65, way * 0.57, way * 0.5]))
     assert f"speaks against the model, which draws too {much}" in text
     assert "50 % to 65 %" in text
     assert "guideline" not in text
 
 
 def test_one_rater_who_differs_is_named() -> None:
-    text = said_in(estimated([1.87, 0.02, -0.03]))
+    text = section_words(make_estimated([1.87, 0.02, -0.03]))
     assert "ann 187 % more" in text and "against the model" not in text
     assert "bob" not in text.split("Foreground drawn")[1]
 
 
 def test_who_draws_far_too_much_is_not_the_most_skilled() -> None:
     """The mean of the diagonal of ann, 0.95, is the highest of all: background is easy."""
-    found = estimated([1.87, -0.2, -0.25])
+    found = make_estimated([1.87, -0.2, -0.25])
     assert np.trace(found.matrices[0]) / 2 > 0.94 > np.trace(found.matrices[1]) / 2
-    text = said_in(found)
+    text = section_words(found)
     assert "Lowest positive predictive value: ann (0.35)" in text
     assert "Lowest sensitivity: cy (0.75)" in text
     assert "skill" not in text and "highest" not in text.split("By the model's")[1].split(".")[0]
@@ -373,39 +368,39 @@ def test_small_regions_are_not_called_hard_because_of_dice() -> None:
 
 def five_with_a_minority() -> Study:
     """Two of five draw a further class, and draw all else rightly, as on BraTS."""
-    whole = square(4, 24)
+    whole = draw_square(4, 24)
     more = whole.copy()
     more[10:14, 10:14] = 2
     shifted = [np.roll(whole, k, axis=0) for k in (1, -1, 2)]
-    return study_of([[more, *shifted, more]], "ann bob cy dan eve", 3)
+    return make_study([[more, *shifted, more]], "ann bob cy dan eve", 3)
 
 
 def test_a_class_of_a_minority_is_said(tmp_path: Path) -> None:
     study = five_with_a_minority()
     fact = "grade2 was drawn by 2 of 5 raters only (ann and eve; 16 pixels in case 0)"
-    assert fact in words_of(make_report(study, cases_shown=0))
+    assert fact in all_words_of(make_report(study, cases_shown=0))
     consensus = raters.fuse(study, "staple")
     assert (consensus[0].labels == 2).any()
-    made = fused(study, tmp_path, "staple")
-    assert f"{fact}, and the consensus (staple) followed them" in words_of(made)
-    assert "of grade2 for" not in words_of(made)  # nobody is blamed for not drawing it
+    made = fuse_and_report(study, tmp_path, "staple")
+    assert f"{fact}, and the consensus (staple) followed them" in all_words_of(made)
+    assert "of grade2 for" not in all_words_of(made)  # nobody is blamed for not drawing it
 
 
 def test_a_class_that_most_drew_is_not_said() -> None:
-    study = study_of([[square(4, 12)] * 3 + [square(0, 0)] * 2], "ann bob cy dan eve")
-    assert "drawn by" not in words_of(make_report(study, cases_shown=0))
+    study = make_study([[draw_square(4, 12)] * 3 + [draw_square(0, 0)] * 2], "ann bob cy dan eve")
+    assert "drawn by" not in all_words_of(make_report(study, cases_shown=0))
 
 
 # Anonymous raters.
 
 
 def anonymous_study() -> Study:
-    labels = [[square(8, 20 + (j + k) % 3) for j in range(3)] for k in range(5)]
-    return study_of(labels, "reader0 reader1 reader2", raters="anonymous")
+    labels = [[draw_square(8, 20 + (j + k) % 3) for j in range(3)] for k in range(5)]
+    return make_study(labels, "reader0 reader1 reader2", raters="anonymous")
 
 
 def assert_nobody_is_named(made: Report) -> None:
-    assert "reader" not in words_of(made)
+    assert "reader" not in all_words_of(made)
     for block in all_blocks(made):
         if isinstance(block, TableBlock) and block.name not in ("cases-by-distance",):
             assert "reader" not in str(block.rows)
@@ -424,26 +419,28 @@ def test_anonymous_raters_are_not_ranked(tmp_path: Path) -> None:
     made = make_report(study, cases_shown=1)
     assert_nobody_is_named(made)
     assert not names_of(made, TableBlock) & {"raters", "pairs"}
-    assert "the largest mask is 1.4 times the smallest" in words_of(made)
-    made = fused(study, tmp_path)
+    assert "the largest mask is 1.4 times the smallest" in all_words_of(made)
+    made = fuse_and_report(study, tmp_path)
     assert_nobody_is_named(made)
-    (row,) = table(made, "raters-against-consensus").rows
+    (row,) = table_named(made, "raters-against-consensus").rows
     assert made.first is not None
     assert row["dice"] == pytest.approx(made.first.numbers[0].value)
-    assert [row["rater"] for row in table(made, "raters-against-consensus").rows] == [ALL_RATERS]
+    assert [row["rater"] for row in table_named(made, "raters-against-consensus").rows] == [
+        ALL_RATERS
+    ]
     titles = [axes.get_title() for axes in figure(made, "confusion").axes]
     assert titles.count(ALL_RATERS) == 1
     assert "without-each-rater" not in names_of(made, TableBlock)
 
 
 def test_anonymous_raters_of_a_run_share_one_matrix() -> None:
-    found = estimated([0.3, 0.1, -0.1], anonymous=True)
+    found = make_estimated([0.3, 0.1, -0.1], anonymous=True)
     blocks = rater_section(found).blocks
     (only,) = [block for block in blocks if isinstance(block, FigureBlock)]
     (panel, _) = only.figure.axes  # and the colour bar
     cells = [float(text.get_text()) for text in panel.texts]
     assert cells == pytest.approx(found.matrices.mean(axis=0).ravel(), abs=0.006)
-    text = said_in(found)
+    text = section_words(found)
     assert "none of them is ranked" in text and not any(r in text for r in ("ann", "bob", "cy "))
     assert not any(isinstance(block, TableBlock) for block in blocks)
 
@@ -462,7 +459,7 @@ def test_a_study_remembers_that_its_raters_are_anonymous(tmp_path: Path) -> None
     for rater, case in itertools.product("01", "ab"):
         folder = tmp_path / f"mask-{rater}"
         folder.mkdir(exist_ok=True)
-        Image.fromarray(square(4, 9).astype(np.uint8)).save(folder / f"{case}.png")
+        Image.fromarray(draw_square(4, 9).astype(np.uint8)).save(folder / f"{case}.png")
     pattern = str(tmp_path / "mask-{rater}/{case}.png")
     assert not raters.read(pattern).anonymous
     study = raters.read(pattern, anonymous=True)
@@ -492,7 +489,7 @@ def test_a_run_on_anonymous_raters_names_nobody(tmp_path: Path, method: str) -> 
     )
     made = make_report(tmp_path, study, cases_shown=1)
     assert_nobody_is_named(made)
-    assert [row["against"] for row in table(made, "summary").rows] == [ALL_RATERS]
+    assert [row["against"] for row in table_named(made, "summary").rows] == [ALL_RATERS]
     titles = [axes.get_title() for axes in figure(made, "confusion").axes]
     assert titles == [ALL_RATERS, ""]
 
@@ -509,7 +506,7 @@ def test_workers_are_judged_by_the_reference_where_there_is_one() -> None:
     rows = accuracies(study, truth)
     assert [row["accuracy"] for row in rows] == [0.5, 0.5, 0.5, 1.0, 0.0]
     assert {row["checked"] for row in rows} == {60}
-    actions = [plain(action) for action in first_of(make_report(study)).actions]
+    actions = [plain(action) for action in first_screen_of(make_report(study)).actions]
     assert "wrong understood the task: 0 % of 60 labels of wrong equal the reference" in actions[1]
     assert "right" not in actions[1]
 
@@ -520,7 +517,7 @@ def test_only_tasks_with_a_reference_count_for_it(tmp_path: Path) -> None:
     known = np.where(np.arange(60) < 24, truth, -1)
     who = ["a", "b", "c", "wrong"]
     study = Study.from_arrays(labels=labels, raters=who, reference=known)
-    action = plain(first_of(fused(study, tmp_path)).actions[1])
+    action = plain(first_screen_of(fuse_and_report(study, tmp_path)).actions[1])
     assert "Check what wrong understood: 0 % of 24 labels equal the reference" in action
 
 
@@ -540,10 +537,10 @@ def test_few_labels_put_nobody_into_trouble() -> None:
 def test_pooled_fusions_leave_raters_out_by_their_own_matrices(tmp_path: Path) -> None:
     """A vote of the others says nothing of a consensus that follows one rater."""
     study = simulate(phantom_study("lesions", 4, (48, 48)), "good,over:3,under:3,blank", seed=0)
-    made = fused(study, tmp_path, "staple", pool=True)
+    made = fuse_and_report(study, tmp_path, "staple", pool=True)
     consensus = raters.fuse(study, "staple", pool=True)
     state = consensus[0].confusion, consensus[0].prior
-    for row in table(made, "without-each-rater").rows:
+    for row in table_named(made, "without-each-rater").rows:
         scores = []
         for case in study:
             labels = np.array(case.labels)
@@ -553,7 +550,7 @@ def test_pooled_fusions_leave_raters_out_by_their_own_matrices(tmp_path: Path) -
             scores.append(f1_score(whole.ravel(), without.ravel()))
         assert row["dice"] == pytest.approx(np.mean(scores), abs=1e-6)
     reference = [f1_score(c.reference.ravel(), consensus.labels[c.id].ravel()) for c in study]
-    (number,) = [n for n in first_of(made).numbers if n.name == "Dice with the reference"]
+    (number,) = [n for n in first_screen_of(made).numbers if n.name == "Dice with the reference"]
     assert number.value == pytest.approx(np.mean(reference))
 
 
