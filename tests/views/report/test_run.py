@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 
 import raters
 from raters.core.errors import RatersError
-from raters.evaluation import compare_runs, evaluate
+from raters.evaluation import evaluate
 from raters.io.rows import Row
+from raters.learning.evaluation import compare_runs
 from raters.learning.evaluation.runs import Seen, shown_part
 from raters.learning.evaluation.watch import score_and_watch, telling_cases, weighted
 from raters.learning.training.run import write_splits
