@@ -332,7 +332,10 @@ _SOURCE_KEYS = ("stack_trace", "nn_module_stack", "source_fn_stack", "torch_fn",
 
 
 def _compare_archives(before: Path, after: Path, where: str, differences: Differences) -> None:
-    """Compare the members of an archive (.pt2, .zip); lines of source in it are left out."""
+    """Compare the members of an archive (.pt2, .zip).
+
+    Lines of source in it are left out, and `serialization_id`, which is a checksum of all members.
+    """
     with zipfile.ZipFile(before) as old, zipfile.ZipFile(after) as new:
         compare_values(_members(old), _members(new), where, "", differences)
 
@@ -340,6 +343,8 @@ def _compare_archives(before: Path, after: Path, where: str, differences: Differ
 def _members(archive: zipfile.ZipFile) -> dict[str, Any]:
     members: dict[str, Any] = {}
     for name in archive.namelist():
+        if name.endswith("serialization_id"):
+            continue
         content = archive.read(name)
         members[name] = content
         if name.endswith(".json"):

@@ -35,6 +35,8 @@ _CHANGING = {
     _NUMBER + r" h \d+ min\b": "DURATION",
     _NUMBER + r" (ms|s|min|h|seconds?|minutes?|hours?)\b": "DURATION",
     r"\braters \d+\.\d+\.\d+[\w.+]*": "raters VERSION",
+    # A program of torch holds the names of the modules that it came from.
+    r"\.pt2: \d+ kB": ".pt2: SIZE",
 }
 _ATTRIBUTES = ("alt", "aria-label", "content", "data-name", "href", "placeholder", "title", "value")
 _ENDLESS = ("area", "base", "br", "col", "hr", "img", "input", "link", "meta", "source", "wbr")
