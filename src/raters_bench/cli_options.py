@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Argument, Option
 
-from raters.cli.study_options import whole_numbers
+from raters.cli.study_options import SELDOM, whole_numbers
 from raters.core.errors import RatersError
 from raters.core.wording import expected_one_of
 
@@ -43,7 +43,7 @@ Scale = Annotated[str, Option("--scale", help=_SHOWN, metavar=_SCALES)]
 Size = Annotated[
     str, Option("--scale", help="smoke (seconds), laptop (hours), paper (GPU).", metavar=_SCALES)
 ]
-Seeds = Annotated[str, Option("--seeds", help=_SEEDS, metavar="N,...")]
+Seeds = Annotated[str, Option("--seeds", help=_SEEDS, metavar="N,...", rich_help_panel=SELDOM)]
 Data = Annotated[Several, Option("--data", help=_DATA, metavar="FOLDER|NAME=FOLDER")]
 Rows = Annotated[
     Several,
@@ -56,23 +56,37 @@ Rows = Annotated[
 ]
 Settings = Annotated[
     Several,
-    Option("--setting", help="Only these settings; can be repeated.", metavar="SETTING;..."),
+    Option(
+        "--setting",
+        help="Only these settings; can be repeated.",
+        metavar="SETTING;...",
+        rich_help_panel=SELDOM,
+    ),
 ]
 Workers = Annotated[
-    int | None, Option("--workers", help="Processes; by default one per core.", min=1)
+    int | None,
+    Option("--workers", help="Processes; by default one per core.", min=1, rich_help_panel=SELDOM),
 ]
-Scheduler = Annotated[str, Option(help="Address of a Dask scheduler.")]
+Scheduler = Annotated[str, Option(help="Address of a Dask scheduler.", rich_help_panel=SELDOM)]
 Again = Annotated[
-    bool, Option("--again", help="Run cells again whose result is of another version.")
+    bool,
+    Option(
+        "--again",
+        help="Run cells again whose result is of another version.",
+        rich_help_panel=SELDOM,
+    ),
 ]
 DryRun = Annotated[
     bool, Option("--dry-run", help="Check options and data, list the cells, run nothing.")
 ]
 OwnStudy = Annotated[str, Option("--study", help=_STUDY, metavar="STUDY")]
 Methods = Annotated[str, Option("--methods", help=_METHODS, metavar="NAME,...")]
-Folds = Annotated[int, Option("--folds", help=_FOLDS, min=2)]
+Folds = Annotated[int, Option("--folds", help=_FOLDS, min=2, rich_help_panel=SELDOM)]
 Training = Annotated[
-    Several, Option("--option", help="With --study: an option of training: epochs=20.")
+    Several,
+    Option(
+        "--option", help="With --study: an option of training: epochs=20.", rich_help_panel=SELDOM
+    ),
 ]
 Form = Annotated[str, Option("--format", help=_FORM, metavar="|".join(FORMATS))]
 File = Annotated[str, Option("--out", help="The file to write.", metavar="FILE")]

@@ -19,6 +19,7 @@ from raters.cli.check import check
 from raters.cli.demo import demo
 from raters.cli.evaluate import evaluate
 from raters.cli.fuse import fuse
+from raters.cli.help import with_help
 from raters.cli.import_ import import_, prepare
 from raters.cli.methods import methods
 from raters.cli.predict import export, predict, suggest
@@ -80,6 +81,7 @@ _VERBS: dict[str, Verb] = {
 }
 for _name, _verb in _VERBS.items():
     app.command(_name, rich_help_panel=_verb.panel)(_verb.command)
+with_help(app)
 
 
 def all_commands() -> dict[str, Any]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer import Argument, Option
 
-from raters.cli.study_options import AsJson, OpenStudy, TablesOut, takes_study
+from raters.cli.study_options import SELDOM, AsJson, OpenStudy, TablesOut, takes_study
 from raters.core.wording import many
 from raters.io.rows import Row, interval, with_interval
 from raters.views import terminal
@@ -44,9 +44,13 @@ def evaluate(
     against: Annotated[list[str], Option("--against", help=_AGAINST)] = [],  # noqa: B006
     union: Annotated[list[str], Option("--union", help=_UNION)] = [],  # noqa: B006
     cut: Annotated[str, Option(help=_CUT)] = "0.5",
-    samples: Annotated[int, Option(min=1, help=_SAMPLES)] = 16,
-    seed: Annotated[int, Option(help="Where the randomness of samples starts.")] = 0,
-    surfaces: Annotated[bool, Option(help="Measure surface distances.")] = True,
+    samples: Annotated[int, Option(min=1, help=_SAMPLES, rich_help_panel=SELDOM)] = 16,
+    seed: Annotated[
+        int, Option(help="Where the randomness of samples starts.", rich_help_panel=SELDOM)
+    ] = 0,
+    surfaces: Annotated[
+        bool, Option(help="Measure surface distances.", rich_help_panel=SELDOM)
+    ] = True,
     as_json: AsJson = False,
 ) -> None:
     """Score trained runs, predictions or consensus masks against references and each rater.

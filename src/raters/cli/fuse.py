@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 from typer import Option
 
-from raters.cli.study_options import OpenStudy, Out, named_values, takes_study
+from raters.cli.study_options import SELDOM, OpenStudy, Out, named_values, takes_study
 from raters.core.errors import RatersError
 from raters.core.wording import many
 from raters.fusion.methods import METHODS
@@ -28,11 +28,19 @@ def fuse(
     ] = None,
     model: Annotated[str | None, Option(help=_MODEL, metavar="RUN", show_default=False)] = None,
     pool: Annotated[bool, Option("--pool", help="All cases share the raters' matrices.")] = False,
-    option: Annotated[list[str] | None, Option("--option", help=_OPTION)] = None,
+    option: Annotated[
+        list[str] | None, Option("--option", help=_OPTION, rich_help_panel=SELDOM)
+    ] = None,
     soft: Annotated[bool, Option("--soft", help="Also write probabilities.")] = False,
-    overwrite: Annotated[bool, Option(help="Fuse all cases again.")] = False,
-    engine: Annotated[str, Option(help="local, or dask (with --scheduler).")] = "local",
-    scheduler: Annotated[str, Option(help="Address of a Dask scheduler.")] = "",
+    overwrite: Annotated[
+        bool, Option(help="Fuse all cases again.", rich_help_panel=SELDOM)
+    ] = False,
+    engine: Annotated[
+        str, Option(help="local, or dask (with --scheduler).", rich_help_panel=SELDOM)
+    ] = "local",
+    scheduler: Annotated[
+        str, Option(help="Address of a Dask scheduler.", rich_help_panel=SELDOM)
+    ] = "",
 ) -> None:
     """Estimate a consensus from labels; called again, finished cases are skipped.
 

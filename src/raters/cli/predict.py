@@ -10,7 +10,15 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import typer
 from typer import Argument, Option
 
-from raters.cli.study_options import AsJson, OpenStudy, Out, TablesOut, takes_study, whole_numbers
+from raters.cli.study_options import (
+    SELDOM,
+    AsJson,
+    OpenStudy,
+    Out,
+    TablesOut,
+    takes_study,
+    whole_numbers,
+)
 from raters.core.errors import RatersError
 from raters.core.wording import file_size, many
 from raters.views import terminal
@@ -48,15 +56,29 @@ def predict(
     probabilities: Annotated[bool, Option("--probabilities", help=_PROBABILITIES)] = False,
     entropy: Annotated[bool, Option("--entropy", help=_ENTROPY)] = False,
     as_rater: Annotated[list[str] | None, Option("--as-rater", help=_AS_RATER)] = None,
-    confusion: Annotated[bool, Option("--confusion", help=_CONFUSION)] = False,
-    samples: Annotated[int, Option(help=_SAMPLES)] = 0,
-    seed: Annotated[int, Option(help="Where the randomness of samples starts.")] = 0,
-    weights: Annotated[str | None, Option(help=_WEIGHTS, show_default=False)] = None,
-    recurrences: Annotated[bool, Option("--recurrences", help=_RECURRENCES)] = False,
+    confusion: Annotated[
+        bool, Option("--confusion", help=_CONFUSION, rich_help_panel=SELDOM)
+    ] = False,
+    samples: Annotated[int, Option(help=_SAMPLES, rich_help_panel=SELDOM)] = 0,
+    seed: Annotated[
+        int, Option(help="Where the randomness of samples starts.", rich_help_panel=SELDOM)
+    ] = 0,
+    weights: Annotated[
+        str | None, Option(help=_WEIGHTS, show_default=False, rich_help_panel=SELDOM)
+    ] = None,
+    recurrences: Annotated[
+        bool, Option("--recurrences", help=_RECURRENCES, rich_help_panel=SELDOM)
+    ] = False,
     cut: Annotated[str, Option(help=_CUT)] = "0.5",
-    overlap: Annotated[float, Option(help="Overlap of neighbouring windows (a share).")] = 0.25,
-    device: Annotated[str, Option(help="auto, cpu, cuda, cuda:1 or mps.")] = "auto",
-    overwrite: Annotated[bool, Option(help="Predict all cases again.")] = False,
+    overlap: Annotated[
+        float, Option(help="Overlap of neighbouring windows (a share).", rich_help_panel=SELDOM)
+    ] = 0.25,
+    device: Annotated[
+        str, Option(help="auto, cpu, cuda, cuda:1 or mps.", rich_help_panel=SELDOM)
+    ] = "auto",
+    overwrite: Annotated[
+        bool, Option(help="Predict all cases again.", rich_help_panel=SELDOM)
+    ] = False,
     as_json: Annotated[bool, Option("--json", help="Print a summary as JSON.")] = False,
 ) -> None:
     """Predict the consensus for images; called again, finished cases are skipped.

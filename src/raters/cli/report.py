@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from typer import Argument, Option
 
-from raters.cli.study_options import OpenStudy, read_options, takes_study
+from raters.cli.study_options import SELDOM, OpenStudy, read_options, takes_study
 from raters.core.wording import many
 from raters.views import terminal
 
@@ -39,10 +39,14 @@ def report(
     out: Annotated[str, Option("-o", "--out", help="The folder to write.")] = "report",
     study: Annotated[str, Option("--study", help=_STUDY, metavar="STUDY")] = "",
     against: Annotated[list[str], Option("--against", help=_AGAINST)] = [],  # noqa: B006
-    cases_shown: Annotated[int, Option("--cases-shown", help=_CASES_SHOWN, min=0)] = 24,
+    cases_shown: Annotated[
+        int, Option("--cases-shown", help=_CASES_SHOWN, min=0, rich_help_panel=SELDOM)
+    ] = 24,
     all_cases: Annotated[bool, Option("--all-cases", help=_ALL_CASES)] = False,
     sheets: Annotated[bool, Option("--sheets", help=_SHEETS)] = False,
-    order: Annotated[str, Option("--order", help=_ORDER, metavar="COLUMN")] = "",
+    order: Annotated[
+        str, Option("--order", help=_ORDER, metavar="COLUMN", rich_help_panel=SELDOM)
+    ] = "",
     gold: Annotated[bool, Option("--gold", help=_GOLD)] = False,
     open_: Annotated[str, Option("--open", help=_OPEN, metavar="yes|no")] = "no",
 ) -> None:

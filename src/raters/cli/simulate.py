@@ -10,7 +10,7 @@ import typer
 from typer import Option
 
 from raters.cli.import_ import report
-from raters.cli.study_options import OpenStudy, Out, Overwrite, takes_study
+from raters.cli.study_options import SELDOM, OpenStudy, Out, Overwrite, takes_study
 from raters.core.errors import RatersError
 
 if TYPE_CHECKING:
@@ -42,14 +42,22 @@ def simulate(
     opened: OpenStudy,
     out: Out,
     raters: Annotated[str, Option("--raters", help=_RATERS)] = "",
-    severity: Annotated[float | None, Option(help=_SEVERITY)] = None,
-    mean_dice: Annotated[float | None, Option(help="Mean Dice of raters that name none.")] = None,
+    severity: Annotated[float | None, Option(help=_SEVERITY, rich_help_panel=SELDOM)] = None,
+    mean_dice: Annotated[
+        float | None, Option(help="Mean Dice of raters that name none.", rich_help_panel=SELDOM)
+    ] = None,
     assign: Annotated[str, Option(help=_ASSIGN)] = "all",
-    target: Annotated[str, Option(help="The class that drawers err on, or mark.")] = "",
-    demand_dominance: Annotated[bool, Option("--demand-dominance", help=_DEMAND_DOMINANCE)] = False,
+    target: Annotated[
+        str, Option(help="The class that drawers err on, or mark.", rich_help_panel=SELDOM)
+    ] = "",
+    demand_dominance: Annotated[
+        bool, Option("--demand-dominance", help=_DEMAND_DOMINANCE, rich_help_panel=SELDOM)
+    ] = False,
     seed: Annotated[int, Option(help="Random seed.")] = 0,
-    confusion: Annotated[str, Option(help=_CONFUSION)] = "",
-    form: Annotated[str, Option(help="canonical or packed; by default that of STUDY.")] = "",
+    confusion: Annotated[str, Option(help=_CONFUSION, rich_help_panel=SELDOM)] = "",
+    form: Annotated[
+        str, Option(help="canonical or packed; by default that of STUDY.", rich_help_panel=SELDOM)
+    ] = "",
     overwrite: Overwrite = False,
     number: Annotated[int, Option(help=_NUMBER, rich_help_panel=_DRAW)] = 24,
     shape: Annotated[str, Option(help=_SHAPE, rich_help_panel=_DRAW)] = "128x128",

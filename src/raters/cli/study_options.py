@@ -16,13 +16,19 @@ if TYPE_CHECKING:
 
 Out = Annotated[str, Option("-o", "--out", help="The folder to write.", show_default=False)]
 TablesOut = Annotated[str, Option("-o", "--out", help="Write all tables here, as CSV and JSON.")]
-Overwrite = Annotated[bool, Option(help="Write all cases again.")]
 AsJson = Annotated[bool, Option("--json", help="Print everything as JSON.")]
 
 # Panels.
 _CHOOSE = "Filter cases, raters, classes"
 _MASKS = "Masks"
 _TABLES = "Tables"
+PANELS = (_CHOOSE, _MASKS, _TABLES)
+"""The headings of what says how a study is read."""
+
+SELDOM = "Seldom needed"
+"""The heading of options of a verb that few need; like all headings, only `--help-all` shows it."""
+
+Overwrite = Annotated[bool, Option(help="Write all cases again.", rich_help_panel=SELDOM)]
 
 
 def _option(
@@ -179,7 +185,7 @@ def takes_study(verb: Callable[..., None]) -> Callable[..., None]:
 def takes_network(verb: Callable[..., None]) -> Callable[..., None]:
     """Add an option for networks of the user's own to a verb that opens trained models."""
     text = "The run's own network, which may then be imported and run."
-    own = _option("network", text, None, metavar="PACKAGE.MODULE:FACTORY")
+    own = _option("network", text, SELDOM, metavar="PACKAGE.MODULE:FACTORY")
 
     def command(network: str, **given: Any) -> None:  # noqa: ANN401
         if network:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer import Option
 
-from raters.cli.study_options import USUAL, OpenStudy, takes_study
+from raters.cli.study_options import SELDOM, USUAL, OpenStudy, takes_study
 from raters.core.errors import RatersError, placed
 from raters.core.wording import printable
 from raters.views import terminal
@@ -22,15 +22,6 @@ if TYPE_CHECKING:
     from raters.learning.training.model import Model
     from raters.learning.training.options import Checked
     from raters.study.study import Study
-
-
-def _show_all(context: typer.Context, wanted: bool) -> None:
-    if wanted:
-        from raters.cli.train_options import hide
-
-        hide(context.command, everything=True)
-        typer.echo(context.get_help())
-        raise typer.Exit
 
 
 _OUT = "The run folder to write."
@@ -50,20 +41,20 @@ def train(
     method: Annotated[
         str | None, Option("-m", "--method", help=_METHOD, show_default=False)
     ] = None,
-    config: Annotated[str, Option("--config", help=_CONFIG, metavar="FILE.yaml")] = "",
+    config: Annotated[
+        str, Option("--config", help=_CONFIG, metavar="FILE.yaml", rich_help_panel=SELDOM)
+    ] = "",
     resume: Annotated[bool, Option("--resume", help="Resume the run in the folder.")] = False,
-    dry_run: Annotated[bool, Option("--dry-run", help=_DRY_RUN)] = False,
-    extend: Annotated[str, Option("--extend", help=_EXTEND, metavar="RUN")] = "",
-    help_all: Annotated[  # noqa: ARG001
-        bool,
-        Option("--help-all", help="Show all options and exit.", is_eager=True, callback=_show_all),
-    ] = False,
+    dry_run: Annotated[bool, Option("--dry-run", help=_DRY_RUN, rich_help_panel=SELDOM)] = False,
+    extend: Annotated[
+        str, Option("--extend", help=_EXTEND, metavar="RUN", rich_help_panel=SELDOM)
+    ] = "",
 ) -> None:
     """Train a network that predicts the consensus, and a model of each rater.
 
     Cases of the split 'train' are trained on, those of 'val' choose the best
     epoch (without splits, a share is held out); 'test' is never touched.
-    Ctrl-C stops, --resume continues. --help-all shows all options.
+    Ctrl-C stops, --resume continues.
 
     raters train "masks/{rater}/{case}.png" --images "images/{case}.png" -o run/
     """
@@ -156,13 +147,17 @@ def listed() -> None:
 
 def command() -> Any:  # noqa: ANN401
     """Make the command with all its options, from the pydantic classes."""
-    from raters.cli.train_options import hide, train_options, with_options
+    from raters.cli.help import VerbWithHelp
+    from raters.cli.train_options import FEW, train_options, with_options
+
+    class Train(VerbWithHelp):
+        few = FEW
 
     app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode="rich")
     verb = with_options(train, train_options(), USUAL)
     settings = {"help_option_names": ["-h", "--help"]}
-    app.command("train", context_settings=settings)(takes_study(verb))
-    return hide(typer.main.get_command(app), everything=False)
+    app.command("train", cls=Train, context_settings=settings)(takes_study(verb))
+    return typer.main.get_command(app)
 
 
 @contextmanager

@@ -94,11 +94,9 @@ def with_options(
     return as_verb(command, verb, [*own, *made])
 
 
-SHOWN = (
-    *("study", "images", "out", "method", "epochs", "batch_size", "lr", "network", "patch_size"),
-    *("seed", "devices", "resume", "help", "help_all"),
-)
-"""What `raters train --help` shows; `--help-all` shows the rest too."""
+_FEW = ("epochs", "batch_size", "lr", "network", "patch_size", "seed", "devices")
+FEW = tuple(PREFIX + name for name in _FEW)
+"""The parameters that `raters train --help` shows; `--help-all` shows the rest too."""
 
 PANELS = {
     "Network": "network width depth norm dropout",
@@ -139,17 +137,6 @@ def method_options() -> list[TypedOption]:
 def train_options() -> list[TypedOption]:
     """Return all of them."""
     return [*method_options(), *training_options()]
-
-
-def hide(command: Any, everything: bool) -> Any:  # noqa: ANN401
-    """Let the help of `raters train` show all options in their panels, or the few most need."""
-    panel_of = {option.field: option.panel for option in train_options()}
-    for parameter in command.params:
-        name = parameter.name.removeprefix(PREFIX)
-        parameter.hidden = not everything and name not in SHOWN
-        if name in panel_of:
-            parameter.rich_help_panel = panel_of[name] if everything else None
-    return command
 
 
 FACTS = (

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from raters.cli.help import with_help
 from raters.core.errors import RatersError
 
 if TYPE_CHECKING:
@@ -81,4 +82,4 @@ def command_of(name: str, verb: Verb) -> Any:  # noqa: ANN401
         application.add_typer(verb.command, name=name, rich_help_panel=verb.panel)
     else:
         application.command(name, rich_help_panel=verb.panel)(verb.command)
-    return typer.main.get_group(application).commands[name]
+    return typer.main.get_group(with_help(application)).commands[name]
