@@ -320,6 +320,19 @@ def test_one_rater_who_differs_is_named() -> None:
     assert "bob" not in text.split("Foreground drawn")[1]
 
 
+@pytest.mark.parametrize("way", [1.0, -1.0])
+def test_if_most_raters_err_one_way_nobody_is_said_to_draw_more(way: float) -> None:
+    text = section_words(make_estimated([way * 0.95, way * 0.6, 0.02]))
+    assert "Foreground drawn" not in text and "guideline" not in text
+
+
+def test_at_a_cut_that_is_off_nobody_is_said_to_draw_more() -> None:
+    draws = [1.87, 0.02, -0.03]
+    assert "ann 187 % more" in section_words(make_estimated(draws))
+    text = section_words(make_estimated(draws, cut_off=True))
+    assert "187" not in text and "guideline" not in text
+
+
 def test_who_draws_far_too_much_is_not_the_most_skilled() -> None:
     """The mean of the diagonal of ann, 0.95, is the highest of all: background is easy."""
     found = make_estimated([1.87, -0.2, -0.25])

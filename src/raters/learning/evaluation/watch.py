@@ -248,6 +248,8 @@ class Estimated:
         anonymous: Whether raters are anonymous: all are one then.
         shared: Whether all raters share one matrix or head.
         few: Raters who gave too few labels to be judged.
+        cut_off: Whether another cut than 0.5 fits the truth clearly better: the area that is
+            predicted is then the model's mistake, and nobody is measured by it.
     """
 
     raters: Sequence[str]
@@ -262,6 +264,7 @@ class Estimated:
     anonymous: bool = False
     shared: bool = False
     few: Collection[str] = ()
+    cut_off: bool = False
 
 
 def foreground_of(matrix: Floats, pixels: Floats) -> Row:
@@ -282,7 +285,20 @@ def foreground_of(matrix: Floats, pixels: Floats) -> Row:
 
 
 def draws_unlike(rows: Sequence[Row]) -> list[tuple[str, float]]:
-    """Return who draws much more or less than the predicted consensus has, the farthest first."""
+    """Return who draws much more or less than the predicted consensus has, the farthest first.
+
+    Nobody, where most raters differ in one direction: the prediction may be what is off.
+
+    Example:
+        >>> rows = [{"rater": name, "draws_more_percent": p} for name, p in (("a", 90), ("b", 2))]
+        >>> draws_unlike(rows), draws_unlike([*rows, {"rater": "c", "draws_more_percent": 30}])
+        ([('a', 90)], [])
+    """
+    percents = [row["draws_more_percent"] for row in rows if row.get("draws_more_percent")]
+    more = sum(percent >= _TELLING for percent in percents)
+    less = sum(percent <= -_TELLING for percent in percents)
+    if max(more, less) > len(rows) / 2:
+        return []
     far = [row for row in rows if abs(row.get("draws_more_percent") or 0.0) >= _TELLING]
     far.sort(key=lambda row: -abs(row["draws_more_percent"]))
     return [(row["rater"], row["draws_more_percent"]) for row in far[:4]]

@@ -193,7 +193,16 @@ def _estimated(
         study.anonymous,
         model.method.shares_matrix,
         few,
+        _cut_off(scores),
     )
+
+
+def _cut_off(scores: Evaluation) -> bool:
+    """Return whether the best cut scores clearly more than 0.5."""
+    row = scores.cuts[0] if scores.cuts else {}
+    best = row.get("dice_best")
+    half = row.get("dice_half")
+    return best is not None and half is not None and bool(best - half >= _MORE)
 
 
 def _few(study: Study) -> set[str]:
@@ -223,14 +232,13 @@ def _first(
     row = scores.cuts[0] if scores.cuts else {}
     best = row.get("dice_best")
     half = row.get("dice_half")
-    gain = best is not None and half is not None and best - half >= _MORE
     if masks:
         numbers.append(Number("cut", 0.5, about=say("best_cut", best=best)))
     fit = "dice" if masks else "accuracy"
     whole = [r for r in scores.summary if r.get("class", ALL) in (ALL, study.classes.names[1])]
     fits = {r["against"]: known(r.get(fit)) for r in whole if r["against"] != REFERENCE}
     first = [(card.case, card.note) for card in cards[:3]]
-    cut = {"best": best if gain else None, "half": half, "cut": row.get("cut_best")}
+    cut = {"best": best if _cut_off(scores) else None, "half": half, "cut": row.get("cut_best")}
     judged = _judged(study, watched, estimated, fits)
     advice = [b.text for b in training.blocks if isinstance(b, TextBlock) and b.kind != "plain"]
     advice = [text for text in advice if "waited for data" not in text]  # slow is not wrong

@@ -66,7 +66,7 @@ def rater_section(found: Estimated) -> Section:
 def _measures(found: Estimated) -> list[Block]:
     rows = skill_rows(found)
     raters = found.all_raters
-    blocks: list[Block] = [TextBlock(text) for text in said_of(rows, found.few)]
+    blocks: list[Block] = [TextBlock(text) for text in said_of(rows, found.few, found.cut_off)]
     if len(rows) <= _MOST_DOTS:
         foreground = "ppv" in rows[0]
         both = ["sensitivity", "ppv"] if foreground else ["balanced_accuracy"]
@@ -108,8 +108,11 @@ def skill_rows(found: Estimated) -> list[Row]:
     return rows
 
 
-def said_of(rows: Sequence[Row], few: Collection[str] = ()) -> list[str]:
-    """Report who misses most and who draws too much; if all err one way, that the model does."""
+def said_of(rows: Sequence[Row], few: Collection[str] = (), cut_off: bool = False) -> list[str]:
+    """Report who misses most and who draws too much; if all err one way, that the model does.
+
+    At a cut that is off nobody is said to draw too much.
+    """
     rows = [r for r in rows if np.isfinite(r["balanced_accuracy"]) and r["rater"] not in few]
     if len(rows) < 2:
         return []
@@ -122,7 +125,7 @@ def said_of(rows: Sequence[Row], few: Collection[str] = ()) -> list[str]:
     way = one_way([row.get("draws_more_percent") for row in rows])
     if way is not None:
         return [*said, say("one_way", way=way)]
-    unlike = draws_unlike(rows)
+    unlike = [] if cut_off else draws_unlike(rows)
     return [*said, say("draws", rows=unlike)] if unlike else said
 
 
