@@ -21,7 +21,7 @@ from raters.cli import app, main
 from raters.datasets import open_dataset
 from raters.demo import DIGITS, LESIONS, QUICK, draw_study
 from raters.demo.draw import draw_story
-from raters.demo.story import Story, rater_rows, results, steps
+from raters.demo.story import NETWORKS, Story, gain, rater_rows, results, sentence, steps
 from raters.io.rows import Row
 from raters.metrics import mean_dice
 from tests.support.command_line import Outcome, Run, fingerprint, run_alone
@@ -156,8 +156,20 @@ def test_the_demo_names_what_it_ran(demo_run: tuple[Path, str]) -> None:
     lines = commands(said)
     assert lines[0] == ["cd", "a demo"]
     assert [tuple(words[1:]) for words in lines[1:]] == [s.arguments for s in steps(TINY)]
-    assert (folder / "report/report.html").exists()
-    assert "look at a demo/report/report.html" in said
+    assert said.splitlines()[0] == "this takes about three minutes on two cores"
+    assert said.splitlines()[-1] == "look at a demo/report/report.html"
+    assert (folder / "report-networks/report.html").exists()
+
+
+@pytest.mark.slow
+def test_its_page_has_the_fused_labels_beside_the_vote(demo_run: tuple[Path, str]) -> None:
+    folder, _ = demo_run
+    dice = {row[""]: row["Dice"] for row in results(folder)}
+    right = dice["staple of five labels"]
+    voted = dice["vote of five labels"]
+    page = (folder / "report/report.html").read_text()
+    said = f"has Dice {right:.2f}; a vote of the same labels has {voted:.2f}"
+    assert said in page
 
 
 @pytest.mark.slow
@@ -258,6 +270,41 @@ def test_the_quick_one_tells_the_same_story(
     for row in results(tmp_path / "demo-quick", small.fused):
         assert row[""] in said.out.replace("\n", " ") and f"{row['Dice']:.3f}" in said.out
     assert "Trained on the truth it is" in said.out
+    assert said.out.splitlines()[0] == "this takes about a minute on two cores"
+    assert said.out.splitlines()[-1] == "look at demo-quick/report/report.html"
+
+
+def test_the_last_words_claim_no_gain_that_is_not_shown() -> None:
+    rows: list[Row] = [{"": name, "Dice": 0.5, "at best cut": 0.7} for name in NETWORKS.values()]
+    assert "(+0.030, 95 % -0.010 to +0.070): at these cuts no gain is shown" in sentence(
+        rows, (0.03, -0.01, 0.07)
+    )
+    assert "at these cuts the vote is ahead" in sentence(rows, (-0.03, -0.05, -0.01))
+    assert "a gain that is left at these cuts" in sentence(rows, (0.03, 0.01, 0.05))
+
+
+def test_the_gain_is_that_of_the_paired_images(tmp_path: Path) -> None:
+    (tmp_path / "scores/runs").mkdir(parents=True)
+    others = [{"run": "runs/truth", "score": "score_best"}, {"run": "runs/vote", "score": "score"}]
+    own: Row = {"run": "runs/vote", "score": "score_best", "difference": -0.2}
+    own |= {"difference_low": -0.3, "difference_high": 0.1}
+    found = json.dumps({"differences": [*others, own]})
+    (tmp_path / "scores/runs/comparison.json").write_text(found)
+    assert gain(tmp_path) == (0.2, -0.1, 0.3)
+
+
+def test_one_thread_is_for_the_quick_one_alone() -> None:
+    import torch
+
+    from raters.learning.training.threads import one_thread
+
+    assert [story.one_thread for story in (QUICK, LESIONS, DIGITS)] == [True, False, False]
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    with one_thread():
+        assert torch.get_num_threads() == 1
+    assert torch.get_num_threads() == 2
+    torch.set_num_threads(before)
 
 
 def test_the_quick_one_is_smaller_and_says_so(run_raters: Run) -> None:

@@ -18,6 +18,7 @@ from raters.assessment.performance import MEASURES, measures
 from raters.consensus.read import Refit
 from raters.core.arrays import Flags, Floats, Ints, Labels, mean_known
 from raters.core.progress import ordered_map, track
+from raters.fusion import vote
 from raters.io.rows import Row, known
 from raters.metrics.border import DistanceCounts, bin_step, border_counts
 from raters.metrics.conventions import defined_mean
@@ -49,6 +50,7 @@ class Compared:
         two: Of two raters, what the consensus is in all cases (one of `KINDS`), or ''.
         pairs: The mean Dice of each pair of raters over classes, `(cases, pairs)`.
         reference: The mean Dice of the consensus with the reference, `(cases,)`; NaN without one.
+        vote: The same of a vote of the same labels.
     """
 
     cases: tuple[str, ...]
@@ -63,6 +65,7 @@ class Compared:
     pairs: Floats | None = None
     reference: Floats | None = None
     dice_given: Floats | None = None
+    vote: Floats | None = None
 
     @property
     def dice(self) -> Floats:
@@ -117,12 +120,14 @@ def compare(
         counted = [pair_counts(consensus, own, classes) for own in labels]
         sized = case.geometry.affine is not None
         true = math.nan
+        voted = math.nan
         if case.reference is not None:
-            true = defined_mean(drawn_dice(pair_counts(case.reference, consensus, classes))).mean
-        return counted, near, left, sized, with_mean(agreed.dice)[:, -1], two, true
+            true = _dice(case.reference, consensus, classes)
+            voted = _dice(case.reference, vote(labels, classes).labels, classes)
+        return counted, near, left, sized, with_mean(agreed.dice)[:, -1], two, true, voted
 
     done = track(ordered_map(work, range(len(cases))), len(cases), "comparing", progress)
-    counts, near, left, sized, pairs, two, true = zip(*done, strict=True)
+    counts, near, left, sized, pairs, two, true, voted = zip(*done, strict=True)
     measured = [counted for counted in near if counted is not None]
     by_target = zip(targets, zip(*measured, strict=True), strict=True)
     total = {name: reduce(add, counted) for name, counted in by_target}
@@ -146,7 +151,13 @@ def compare(
         next((k for k in KINDS if kinds and all(one[k] for one in kinds)), ""),
         np.array(pairs),
         np.array(true),
+        vote=np.array(voted),
     )
+
+
+def _dice(reference: Labels, labels: Labels, classes: int) -> float:
+    """Return the mean Dice over drawn classes; NaN where nothing is drawn."""
+    return defined_mean(drawn_dice(pair_counts(reference, labels, classes))).mean
 
 
 def pooled(found: Compared) -> Compared:

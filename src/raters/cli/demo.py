@@ -73,10 +73,11 @@ def demo(
 def tell(story: Story, folder: Path, mnist: str = "") -> None:
     """Draw the data of a story and run its commands in its folder."""
     from raters.demo.draw import draw_story
-    from raters.demo.story import REPORT, refuse_without_training, steps
+    from raters.demo.story import NETWORKS_REPORT, REPORT, refuse_without_training, steps
 
     refuse_without_training()
     start = time.monotonic()
+    typer.echo(f"this takes {story.takes} on two cores")
     number = draw_story(story, folder, mnist, sys.stderr.isatty())
     done = f"{number:,} drawn" if number else "all there already"
     typer.echo(f"{story.train + story.test:,} images of {story.kind} in {folder}: {done}")
@@ -84,12 +85,22 @@ def tell(story: Story, folder: Path, mnist: str = "") -> None:
     typer.echo(f"{story.train:,} have one label each, {story.test} for testing have all five")
     if folder.resolve() != Path.cwd():
         typer.secho(f"\n$ cd {shlex.quote(str(folder))}", bold=True)
-    with contextlib.chdir(folder):
+    with contextlib.chdir(folder), _threads(story):
         for step in steps(story):
             _run(step)
         _show_results(story.fused)
     minutes = (time.monotonic() - start) / 60
-    typer.echo(f"\nlook at {folder / REPORT} ({minutes:.1f} minutes in all)")
+    typer.echo(f"\n{minutes:.1f} minutes in all")
+    typer.echo(f"what the network learnt: {folder / NETWORKS_REPORT}")
+    typer.echo(f"look at {folder / REPORT}")
+
+
+def _threads(story: Story) -> contextlib.AbstractContextManager[None]:
+    if not story.one_thread:
+        return contextlib.nullcontext()
+    from raters.learning.training.threads import one_thread
+
+    return one_thread()
 
 
 def _run(step: Step) -> None:
@@ -117,10 +128,10 @@ def _run(step: Step) -> None:
 
 
 def _show_results(fused: tuple[str, ...]) -> None:
-    from raters.demo.story import LAST_WORDS, rater_rows, results, sentence
+    from raters.demo.story import LAST_WORDS, gain, rater_rows, results, sentence
 
     rows = results(Path(), fused)
     terminal.rows("Dice against the truth, test images; networks at 0.5 and at other cuts", rows)
-    typer.echo(sentence(rows))
+    typer.echo(sentence(rows, gain(Path())))
     terminal.rows("What pixel-cm knows of each rater", rater_rows(Path()))
     typer.echo(LAST_WORDS)

@@ -89,7 +89,8 @@ def _text(story: Story) -> str:
         f"Raters, as raters simulate --raters has them: {story.raters}\n\n"
         "images/, masks/, truth/: what was drawn     study/: the same, imported\n"
         "fused/: consensus of test images            runs/: trained networks\n"
-        "scores/: all scores                         report/report.html: to look at\n"
+        "scores/: all scores                         report/report.html: to look at first\n"
+        "report-networks/report.html: what the network learnt\n"
     )
 
 

@@ -565,6 +565,15 @@ def test_pooled_fusions_leave_raters_out_by_their_own_matrices(tmp_path: Path) -
     reference = [f1_score(c.reference.ravel(), consensus.labels[c.id].ravel()) for c in study]
     (number,) = [n for n in first_screen_of(made).numbers if n.name == "Dice with the reference"]
     assert number.value == pytest.approx(np.mean(reference))
+    votes = [(np.array(case.labels) == 1).mean(axis=0) > 0.5 for case in study]
+    truth = [case.reference.ravel() for case in study]
+    voted = np.mean([f1_score(t, v.ravel()) for t, v in zip(truth, votes, strict=True)])
+    beside = first_screen_of(made).numbers[1]
+    assert beside.name == "the vote's Dice with it"
+    assert beside.value == pytest.approx(voted)
+    assert voted < np.mean(reference) - 0.1
+    said = f"has Dice {np.mean(reference):.2f}; a vote of the same labels has {voted:.2f}"
+    assert said in plain(" ".join(b.text for b in made.sections[0].blocks))
 
 
 def slow_posterior(labels: np.ndarray, confusion: np.ndarray, prior: np.ndarray) -> np.ndarray:

@@ -28,6 +28,7 @@ from raters.assessment.fusion_findings import (
     nearest,
 )
 from raters.consensus.read import FusionFiles, read_fusion
+from raters.core.arrays import Floats
 from raters.core.wording import ALL_RATERS, many
 from raters.evaluation.sources import PredictedMasks
 from raters.io.rows import Row
@@ -107,6 +108,13 @@ def targets_of(classes: Sequence[str]) -> dict[str, int | None]:
     return {ALL_FOREGROUND: None, **few}
 
 
+def _mean(scores: Floats | None) -> float | None:
+    """Return the mean of the scores that are known; None if none is."""
+    if scores is None or not np.isfinite(scores).any():
+        return None
+    return float(np.nanmean(scores))
+
+
 class _Fused:
     """Fused masks beside their raters; raters who are anonymous are taken as one.
 
@@ -128,6 +136,7 @@ class _Fused:
         self.near = nearest(self.means)
         self.foreground = foreground_rows(self.shown.counts, self.names)
         self.two = len(study.raters) == 2 and not study.anonymous
+        self.voted = None if files.method == "vote" else _mean(found.vote)
         size = found.counts.sum(axis=-1).max(axis=1)
         self.few = minorities(found.counts.sum(axis=-2) > 0, found.labelled, size)
         unit = "pixels" if found.flat else "voxels"
@@ -149,7 +158,9 @@ class _Fused:
         if borders and not (self.two and kind):
             ends = border_errors(self.foreground, borders[0])
             border = say("border", **ends, unit=self.shown.unit)
+        right = _mean(self.found.reference)
         return [
+            "" if self.voted is None else say("beside_vote", dice=right, voted=self.voted),
             say("two", kind=kind, method=method, one=one, other=other) if self.two else "",
             say("closeness", **self.near),
             say("minority", one=self.minority, followed=method),
@@ -178,7 +189,12 @@ class _Fused:
         ]
         if found.reference is not None and np.isfinite(found.reference).any():
             right = mean_sums(found.reference)
-            numbers.insert(1, mean_number("Dice with the reference", right, own))
+            known = [mean_number("Dice with the reference", right, own)]
+            if found.vote is not None and self.voted is not None:
+                voted = mean_sums(found.vote)
+                about = "of the same labels"
+                known.append(mean_number("the vote's Dice with it", voted, own, about))
+            numbers = [*known, *numbers]
         far = far_cases(found)
         names = study.raters if self.two else None
         anonymous = study.anonymous
