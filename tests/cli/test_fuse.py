@@ -145,6 +145,32 @@ def test_tables_are_fused_whole(tmp_path: Path, run_raters: object) -> None:
     assert scored.code == 0 and "1.000" in scored.out
 
 
+def test_a_study_is_all_that_it_needs(
+    pattern: str, tmp_path: Path, run_raters: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Masks by staple, tables by hierarchical, into `consensus`, which is no input."""
+    monkeypatch.chdir(tmp_path)
+    said: Outcome = run_raters("fuse", without_groups(pattern))  # type: ignore[operator]
+    assert said.code == 0, said.err
+    assert json.loads(Path("consensus/raters.json").read_text())["fusion"]["method"] == "staple"
+    Path("table").mkdir()
+    monkeypatch.chdir(tmp_path / "table")
+    answers = [
+        f"t{k},{who},{'cat' if k % 2 else 'dog'}" for k in range(6) for who in ("ann", "bob")
+    ]
+    Path("answers.csv").write_text("\n".join(["task,worker,label", *answers, ""]))
+    said = run_raters("fuse", "answers.csv")  # type: ignore[operator]
+    assert said.code == 0, said.err
+    assert json.loads(Path("consensus/raters.json").read_text())["fusion"]["method"] == "hierarchical"
+    assert raters.fuse("answers.csv").description["method"] == "hierarchical"
+    said = run_raters("import", "answers.csv", "-o", tmp_path / "new/consensus")  # type: ignore[operator]
+    assert said.code == 0, said.err
+    monkeypatch.chdir(tmp_path / "new")
+    said = run_raters("fuse", "consensus")  # type: ignore[operator]
+    assert said.code == 2
+    assert "expected another one" in said.err
+
+
 def test_options_and_folders_that_are_refused(
     pattern: str, tmp_path: Path, run_raters: object
 ) -> None:

@@ -152,6 +152,25 @@ class TestOptions:
 class TestTrain:
     """A run from the command line."""
 
+    def test_without_a_name_the_folder_is_run(
+        self,
+        run_raters: Run,
+        study_arguments: list[str],
+        tmp_path: Path,
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        (tmp_path / "here").mkdir()
+        monkeypatch.chdir(tmp_path / "here")
+        words = ["train", *study_arguments, "-m", "vote", *SMALL]
+        said = run_raters(*words, "--dry-run")
+        assert said.code == 0, said.err
+        assert list(Path().iterdir()) == []
+        assert run_raters(*words).code == 0
+        assert config_of(Path("run"))["method"] == "vote"
+        again = run_raters(*words)
+        assert again.code == 2
+        assert "run: found a run, expected a new folder" in again.err
+
     def test_it_says_how_it_went_and_what_comes_next(
         self, run_raters: Run, study_arguments: list[str], tmp_path: Path
     ) -> None:
@@ -287,11 +306,6 @@ class TestTrain:
         assert said.code == 2
         assert "--epochs" in said.err
         assert not (tmp_path / "run").exists()
-
-    def test_no_folder(self, run_raters: Run, study_arguments: list[str]) -> None:
-        said = run_raters("train", *study_arguments)
-        assert said.code == 2
-        assert "-o run/" in said.err
 
     def test_a_foreign_folder_stays_as_it_is(
         self, run_raters: Run, study_arguments: list[str], tmp_path: Path

@@ -8,13 +8,14 @@ from typing import Annotated
 import typer
 from typer import Option
 
-from raters.cli.study_options import SELDOM, OpenStudy, Out, named_values, takes_study
+from raters.cli.study_options import SELDOM, OpenStudy, named_values, takes_study
 from raters.core.errors import RatersError
 from raters.core.wording import many
 from raters.fusion.methods import METHODS
 from raters.views import terminal
 
 _METHOD = f"{', '.join(METHODS)}; see `raters methods`. With --model, its own method."
+_USUAL = "staple for masks, hierarchical for tables"
 _MODEL = "Folder of a trained model: labels are fused with what it says of the images."
 _OPTION = "An option of the method: restrict=true, ties=undecided."
 
@@ -22,9 +23,9 @@ _OPTION = "An option of the method: restrict=true, ties=undecided."
 @takes_study
 def fuse(
     opened: OpenStudy,
-    out: Out,
+    out: Annotated[str, Option("-o", "--out", help="The folder to write.")] = "consensus",
     method: Annotated[
-        str | None, Option("-m", "--method", help=_METHOD, show_default="staple")
+        str | None, Option("-m", "--method", help=_METHOD, show_default=_USUAL)
     ] = None,
     model: Annotated[str | None, Option(help=_MODEL, metavar="RUN", show_default=False)] = None,
     pool: Annotated[bool, Option("--pool", help="All cases share the raters' matrices.")] = False,
@@ -46,7 +47,9 @@ def fuse(
 
     Images are looked at only by a trained model (--model), grabcut and lazy-snapping.
 
-    raters fuse "masks/{rater}/{case}.nii.gz" -m staple -o consensus/
+    raters fuse "masks/{rater}/{case}.nii.gz" -o consensus/
+
+    raters fuse answers.csv
     """
     from raters.consensus.consensus import fuse as fuse_study
     from raters.consensus.write import write_consensus

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from raters.study.study import Study
 
 
-_OUT = "The run folder to write."
+_OUT = r"The run folder to write \[default: run]."
+_RUN = "run"
 _METHOD = r"How to learn, see `raters methods` \[default: pixel-cm]."
 _CONFIG = (
     "YAML with method, options and training, such as config.yaml of a run; options on the "
@@ -58,8 +59,8 @@ def train(
 
     raters train "masks/{rater}/{case}.png" --images "images/{case}.png" -o run/
     """
-    if not out and not dry_run:
-        raise RatersError("--out: found no folder, expected one to write the run to: -o run/")
+    if not dry_run:
+        out = out or _RUN
     with _plain_warnings():
         if extend:
             given = {"method": method, "config": config, "resume": resume, "dry_run": dry_run}

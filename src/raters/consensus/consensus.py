@@ -36,6 +36,10 @@ if TYPE_CHECKING:
     from raters.study.write import ImportResult
 
 
+USUAL = {"segmentation": "staple", "classification": "hierarchical"}
+"""The method that is taken where none is named, by kind of study."""
+
+
 def fuse(
     study: Study | Any,  # noqa: ANN401
     method: str | FusionOptions | None = None,
@@ -51,8 +55,8 @@ def fuse(
     Args:
         study: The study, or what `raters.read` takes, or labels `(cases, raters, *space)`.
         method: A name of `raters.fusion.METHODS`, or the method with its options, as in
-            `raters.fusion.StapleOptions(restrict=True)`. The default, 'staple', is for masks: of
-            tables name one, for example 'dawid-skene'.
+            `raters.fusion.StapleOptions(restrict=True)`. By default 'staple' for masks,
+            'hierarchical' for tables.
         pool: Let all cases share the raters' matrices (staple, dawid-skene on masks; tables
             always do). Without it each case is fitted alone, as STAPLE is commonly used.
         progress: Show a progress bar while the shared matrices are fitted.
@@ -87,7 +91,7 @@ def fuse(
         return fuse_as_asked(study, method, model, pool, **options)
     if study.drawn:
         refuse_complementary(study.annotations, study.classes.names, "a consensus of labels")
-    method = method or "staple"
+    method = method or USUAL[study.kind]
     chosen = method_of(method)
     chosen.check_options(study.kind, options, pool)
     if chosen.matrices:
