@@ -161,7 +161,9 @@ def test_a_study_is_all_that_it_needs(
     Path("answers.csv").write_text("\n".join(["task,worker,label", *answers, ""]))
     said = run_raters("fuse", "answers.csv")  # type: ignore[operator]
     assert said.code == 0, said.err
-    assert json.loads(Path("consensus/raters.json").read_text())["fusion"]["method"] == "hierarchical"
+    assert (
+        json.loads(Path("consensus/raters.json").read_text())["fusion"]["method"] == "hierarchical"
+    )
     assert raters.fuse("answers.csv").description["method"] == "hierarchical"
     said = run_raters("import", "answers.csv", "-o", tmp_path / "new/consensus")  # type: ignore[operator]
     assert said.code == 0, said.err

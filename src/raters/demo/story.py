@@ -75,14 +75,14 @@ LESIONS = Story(
 )
 QUICK = replace(
     LESIONS,
-    # Severities that give about mean Dice of 0.95, 0.6, 0.4 and 0.3: to search for them takes
-    # longer than to draw. No cut undoes masks in the wrong place: with 'shifted' there is more to
-    # gain at the best cuts than with 'broken'. Chosen, with the options, on the seeds 1 and 2.
-    raters="careful=good:0.43,generous=over:2.2,shifted=shift:5,thin=thin:1.1,absent=blank",
-    train=150,
-    test=15,
+    # Severities that give about the mean Dice above: to search for them takes longer than to draw.
+    raters="careful=good:0.43,generous=over:2.2,thin=thin:1.1,broken=fracture:20,absent=blank",
+    train=100,
+    test=30,
     shape=(48, 48),
-    training=("--epochs", "16", "--width", "8", "--lr", "0.006", "--batch-size", "8"),
+    # Chosen on the seeds 1 and 2, so that the network on the labels as they are stays ten points
+    # below the one on the truth at its best cut too.
+    training=("--epochs", "20", "--width", "8", "--lr", "0.006", "--batch-size", "8"),
     takes="about a minute",
     fused=("vote", "staple"),
     one_thread=True,
