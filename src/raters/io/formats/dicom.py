@@ -22,9 +22,7 @@ from raters.io.paths import refuse_special
 _SEGMENTATIONS = ("1.2.840.10008.5.1.4.1.1.66.4", "1.2.840.10008.5.1.4.1.1.66.7")
 _IO = "GDCMImageIO"
 _UNEVEN = 0.1  # of a slice's distance; positions are often rounded to 0.01 mm
-_SAME_GRID = (
-    1e-3  # as a share of a pixel's size, and of an axis: headers round, half a pixel in 512
-)
+_SAME_GRID = 1e-3  # of a pixel, and of an axis: headers round; half a pixel over 512 of them
 _PIXEL_SPACING = "0028|0030"
 
 

@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from raters.core.errors import RatersError
+from raters.io.claim import Owner, check_folder
 from raters.io.paths import read_text
 from raters.io.results import is_empty
 from raters.io.rows import Row, read_cells, write_cells, write_csv, write_json
-from raters.study import places
 from raters.study.pattern import there
 from raters.version import __version__
 
@@ -36,6 +36,7 @@ LOG = "log.txt"
 RATER_WEIGHTS = "rater_weights.csv"
 CHECKPOINT = "checkpoints/last.ckpt"
 FILES = (CONFIG, WEIGHTS, HISTORY, SCORES, SPLITS, LOG, CHECKPOINT)
+_OWNER = Owner("train", "a run", journals=FILES, left=("cache", "checkpoints"))
 
 COLUMNS = ("case", "part", "group")
 Split = tuple[str, str, str]
@@ -80,7 +81,7 @@ def refuse_foreign(folder: str | Path) -> None:
     Raises:
         RatersError: The folder is a file, or holds files and no run.
     """
-    places.refuse_foreign(folder, FILES, "a run", left=("cache", "checkpoints"))
+    check_folder(folder, _OWNER)
 
 
 def read_history(folder: str | Path) -> tuple[list[Row], int]:
