@@ -47,9 +47,7 @@ def test_a_link_to_nothing_is_a_file_too(tmp_path: Path) -> None:
 def test_others_are_named(tmp_path: Path) -> None:
     claim_folder(tmp_path, AGREE, ["a.csv"])
     (tmp_path / "a.csv").touch()
-    with pytest.raises(
-        RatersError, match="expected a new one or a fusion"
-    ):
+    with pytest.raises(RatersError, match="expected a new one or a fusion"):
         check_folder(tmp_path, FUSE)
 
 
