@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from raters.core.errors import RatersError
+from raters.io.claim import check_folder
 from raters.io.paths import PREDICT_JOURNAL, refuse_file
+from raters.io.results import only_one
 from raters.study.foreign import library_class
 from raters.study.order import Given
 from raters.study.pattern import is_pattern, suggest_pattern, there
@@ -18,7 +20,7 @@ from raters.study.study import Study
 from raters.study.study_file import STUDY_FILE
 from raters.views.report.blocks import Report
 from raters.views.report.case_view import SHOWN
-from raters.views.report.page import write
+from raters.views.report.page import OWNER, write
 from raters.views.report.sheet import Sheets, with_sheets, write_sheets
 
 if TYPE_CHECKING:
@@ -134,7 +136,7 @@ def report(
         )
     refuse_place(out, source, study, against, all_cases, sheets)
     refuse_without_sheets(sheets, order, gold)
-    with allowing(network):
+    with allowing(network), only_one(out):
         if isinstance(source, Study):
             study = source if study is None else study
         elif sheets and study is None:
@@ -195,6 +197,7 @@ def refuse_place(
         parts.append("sheets")
     for part in parts:
         inputs.refuse(Path(out) / part, stems=[part])
+    check_folder(out, OWNER, ["report.html"])
 
 
 def make_report(

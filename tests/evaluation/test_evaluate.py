@@ -198,7 +198,8 @@ def test_agree_command_prints_and_writes(tmp_path: Path, run_raters: Run) -> Non
     assert run.code == 0
     assert all(len(line) <= 80 for line in run.out.splitlines() if "written" not in line)
     names = {path.name for path in (tmp_path / "out").iterdir()}
-    assert names == {"overall.csv", "pairs.csv", "raters.csv", "cases.csv", "agreement.json"}
+    tables = {"overall.csv", "pairs.csv", "raters.csv", "cases.csv"}
+    assert names == {*tables, "agreement.json", ".raters.json"}
     assert sorted(path.name for path in (tmp_path / "maps").glob("*.png")) == ["a.png", "b.png"]
     run = run_raters("agree", pattern, "--json")
     assert len(json.loads(run.out)["pairs"]) == 3 * 3

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from raters.core.errors import RatersError, one_of
 from raters.core.wording import many
+from raters.io.claim import Owner, check_folder, claim_folder
 from raters.io.rows import Row, html, write_csv, write_json
 from raters.study.places import Inputs
 from raters.study.read import study_of
@@ -23,6 +24,7 @@ ALL = "all"
 TABLES = ("overall", "pairs", "raters", "cases")
 FILES = (*(f"{table}.csv" for table in TABLES), "agreement.json")
 """What is written."""
+_OWNER = Owner("agree", "one that raters agree wrote its tables to")
 
 
 @dataclass(repr=False)
@@ -63,8 +65,13 @@ class Agreement:
         return pd.DataFrame(getattr(self, one_of(TABLES, table, "the table")))
 
     def write(self, folder: str | Path) -> None:
-        """Write `overall.csv`, `pairs.csv`, `raters.csv`, `cases.csv` and `agreement.json`."""
-        self.inputs.refuse(folder, FILES)
+        """Write `overall.csv`, `pairs.csv`, `raters.csv`, `cases.csv` and `agreement.json`.
+
+        Raises:
+            RatersError: The folder holds other files than those of an earlier call.
+        """
+        refuse_place(self.inputs, folder)
+        claim_folder(folder, _OWNER, FILES)
         for table in TABLES:
             write_csv(Path(folder) / f"{table}.csv", getattr(self, table))
         write_json(Path(folder) / "agreement.json", self.to_dict())
@@ -72,6 +79,12 @@ class Agreement:
     def to_dict(self) -> dict[str, Any]:
         """Return plain data, ready for JSON."""
         return {name: value for name, value in vars(self).items() if name != "inputs"}
+
+
+def refuse_place(inputs: Inputs, folder: str | Path) -> None:
+    """Reject a folder where tables would replace inputs, or what an earlier call did not write."""
+    inputs.refuse(folder, FILES)
+    check_folder(folder, _OWNER, FILES)
 
 
 def rank_cases(rows: Sequence[Row], by: str) -> list[Row]:

@@ -15,11 +15,13 @@ from raters.core.classes import MISSING
 from raters.core.errors import RatersError, enough_memory
 from raters.core.progress import ordered_map, track
 from raters.io import formats
+from raters.io.claim import Owner, check_folder
 from raters.io.paths import case_path
+from raters.io.results import only_one
 from raters.metrics.confusion.counts import Patterns, count_patterns
 from raters.metrics.overlap import drawn_dice
 from raters.study.case import Case
-from raters.study.places import Inputs, refuse_foreign
+from raters.study.places import Inputs
 from raters.study.study import Study
 
 _BLOCK = 1 << 18  # voxels
@@ -175,13 +177,14 @@ def entropy_map(labels: Array, num_classes: int) -> NDArray[np.float32]:
 
 
 MARK = ".maps"
+_OWNER = Owner("agree --maps", "one of earlier maps", journals=(MARK,))
 """The file that says whose folder it is: maps take the names of images, and replace no others."""
 
 
 def refuse_place(study: Study, folder: str | Path) -> None:
     """Reject a folder where inputs would be replaced, or that holds other files than maps."""
     Inputs.of(study).refuse(folder)
-    refuse_foreign(folder, [MARK], "one of earlier maps")
+    check_folder(folder, _OWNER)
 
 
 def write_entropy_maps(
@@ -200,8 +203,14 @@ def write_entropy_maps(
     if study.kind == "classification":
         raise RatersError("found a table, expected masks: tables have no maps")
     refuse_place(study, folder)
-    Path(folder).mkdir(parents=True, exist_ok=True)
-    (Path(folder) / MARK).touch()
+    with only_one(folder):
+        return _write_maps(study, Path(folder), progress, failures)
+
+
+def _write_maps(
+    study: Study, folder: Path, progress: bool, failures: list[RatersError] | None
+) -> int:
+    (folder / MARK).touch()
     highest = np.log2(max(len(study.classes), 2))
 
     def write(case: Case) -> None:
@@ -209,10 +218,10 @@ def write_entropy_maps(
         affine = case.geometry.affine
         if affine is None and bits.ndim == 3:
             picture = np.rint(bits / highest * 255).astype(np.uint8)
-            formats.write_image(Path(folder) / f"{case_path(case.id)}.png", picture)
+            formats.write_image(folder / f"{case_path(case.id)}.png", picture)
             return
         suffix = formats.image_suffix(bits, affine)
-        formats.write_image(Path(folder) / f"{case_path(case.id)}{suffix}", bits, affine)
+        formats.write_image(folder / f"{case_path(case.id)}{suffix}", bits, affine)
 
     def attempt(case: Case) -> RatersError | None:
         try:

@@ -34,8 +34,8 @@ def agree(
 
     raters agree "masks/{rater}/{case}.nii.gz" -o agreement/
     """
-    from raters.assessment.agree import FILES
     from raters.assessment.agree import agree as compare
+    from raters.assessment.agree import refuse_place as refuse_tables
     from raters.assessment.agreement_case import refuse_place, write_entropy_maps
     from raters.study.places import Inputs
 
@@ -43,7 +43,7 @@ def agree(
     progress = sys.stderr.isatty()
     inputs = Inputs.of(study)
     if out:
-        inputs.refuse(out, FILES)
+        refuse_tables(inputs, out)
     if maps:
         refuse_place(study, maps)
 

@@ -65,7 +65,7 @@ def evaluate(
     """
     from raters.evaluation import evaluate as score
     from raters.evaluation.evaluate import inputs_of, is_run
-    from raters.evaluation.result import COMPARED, FILES, Comparison
+    from raters.evaluation.result import COMPARED, FILES, Comparison, refuse_place
 
     runs = [predictions, *against]
     trained = bool(against) or is_run(predictions)
@@ -77,8 +77,8 @@ def evaluate(
         terminal.say("reading the study")
     study = opened() if trained else opened(split=split)
     if out:
-        for run in runs:
-            inputs_of(run, study).refuse(out, COMPARED if against else FILES)
+        inputs = [inputs_of(run, study) for run in runs]
+        refuse_place(inputs, out, COMPARED if against else FILES)
     options: dict[str, Any] = {"unions": union, "surfaces": surfaces, "samples": samples}
     options |= {"seed": seed, "progress": sys.stderr.isatty(), "cut": cut}
     result: Evaluation | Comparison

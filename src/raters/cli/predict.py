@@ -167,14 +167,14 @@ def suggest(
     """
     size = whole_numbers("--patch-size", patch_size, "64,64") or None
     model = terminal.loaded(run)
-    from raters.planning.suggest import FILES
+    from raters.planning.suggest import refuse_place
     from raters.planning.suggest import suggest as rank
     from raters.study.places import Inputs
 
     study = _study(opened, model)
     if out:
         Inputs.run(run).refuse(out)
-        Inputs.of(study).refuse(out, FILES)
+        refuse_place(Inputs.of(study), out)
     found = rank(model, study, num_cases, num_patches, size, sys.stderr.isatty())
     if out:
         found.write(out)

@@ -61,6 +61,7 @@ def report(
     raters report study/ --sheets --order date --gold
     """
     from raters.core.errors import RatersError
+    from raters.io.results import only_one
 
     if open_ not in ("yes", "no"):
         raise RatersError(f"--open: found {open_!r}, expected 'yes' or 'no'")
@@ -93,11 +94,13 @@ def report(
     def need(case: Case) -> object:
         return case.given, case.reference, case.image  # all that a report may show
 
-    if found is None:
-        written = work(None)
-        failures: list[RatersError] = []
-    else:
-        written, failures = terminal.go_on(work, found, need)
+    with only_one(out) as notes:
+        terminal.notes(notes)
+        if found is None:
+            written = work(None)
+            failures: list[RatersError] = []
+        else:
+            written, failures = terminal.go_on(work, found, need)
     typer.echo(f"the report: {written} ({written.stat().st_size / 1e6:.1f} MB)")
     if open_ == "yes":
         typer.launch(written.resolve().as_uri())

@@ -76,7 +76,7 @@ def simulate(
     """
     from raters.simulation.drawn import STUDIES
     from raters.simulation.specs import parse_assign
-    from raters.simulation.study import PIXEL_CM, said_of, write_true_confusion
+    from raters.simulation.study import PIXEL_CM, refuse_other_file, said_of, write_true_confusion
     from raters.simulation.study import simulate as make
     from raters.study.backend_files import FilesBackend
     from raters.study.places import Inputs
@@ -87,6 +87,7 @@ def simulate(
     refuse_taken(truth, Path(out))  # before raters are calibrated, which takes a while
     if confusion:
         Inputs.of(truth).refuse_file(confusion)
+        refuse_other_file(confusion)
     if named in STUDIES and not raters:
         study = STUDIES[named][1](number, _space(shape), seed, parse_assign(assign))
     else:

@@ -11,6 +11,7 @@ tasks.csv       tables: how hard each task is, where the method says it
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
@@ -28,16 +29,27 @@ from raters.core.errors import RatersError, enough_memory
 from raters.core.progress import ordered_map, track
 from raters.fusion.result import Fusion
 from raters.io import formats
+from raters.io.claim import Owner, check_folder
 from raters.io.paths import FUSE_JOURNAL, SOFT_FOLDER, case_path
 from raters.io.results import Journal, only_one
-from raters.io.rows import Row, to_json, write_csv, write_json, write_long_csv, write_long_json
+from raters.io.rows import (
+    Row,
+    read_cells,
+    to_json,
+    write_csv,
+    write_json,
+    write_long_csv,
+    write_long_json,
+)
 from raters.study.case import Case
 from raters.study.fingerprint import source_of
-from raters.study.places import Inputs, refuse_foreign
+from raters.study.places import Inputs, relative_path
 from raters.study.study import Study
 from raters.study.write import ImportResult
 
+LABELS_FILE = "labels.csv"
 _APART = ("rows", "remarks")
+_OWNER = Owner("fuse", "one of an earlier fusion", journals=(FUSE_JOURNAL,))
 
 
 @dataclass(frozen=True)
@@ -74,7 +86,10 @@ def write_consensus(
     refuse_place(consensus.study, folder, soft)
     with only_one(folder) as notes:
         if consensus.study.kind == "classification":
-            result = _write_table(consensus, folder, soft)
+            plan = _table_plan(consensus, folder, soft)
+            with closing(Journal(folder, plan, FUSE_JOURNAL, anew=overwrite)):
+                _refuse_lost_tasks(consensus.study, folder, overwrite)
+                result = _write_table(consensus, folder, soft)
         else:
             consensus.prepare()
             plan = _plan(consensus, soft)
@@ -93,11 +108,12 @@ def refuse_place(study: Study, folder: str | Path, soft: bool = False) -> None:
     parts = ("", f"{SOFT_FOLDER}/") if soft else ("",)
     stems = (f"{part}{case_path(case)}" for part in parts for case in study.index.ids)
     Inputs.of(study).refuse(folder, stems=stems)
-    refuse_foreign(folder, [FUSE_JOURNAL], "one of an earlier fusion")
+    check_folder(folder, _OWNER)
 
 
-def _plan(consensus: Consensus, soft: bool) -> dict[str, Any]:
+def _plan(consensus: Consensus, soft: bool, fitted: bool = True) -> dict[str, Any]:
     """Report all that the masks depend on beside their files; with shared matrices, those too."""
+    is_fitted = fitted and consensus.pooled
     study = consensus.study
     plan = {
         "fusion": consensus.description,
@@ -105,12 +121,35 @@ def _plan(consensus: Consensus, soft: bool) -> dict[str, Any]:
         "raters": study.raters,
         "classes": [[c.name, c.value, c.also] for c in study.classes],
         "rules": vars(study.rules),
-        "fitted": consensus.fitted()["confusion"] if consensus.pooled else None,
+        "fitted": consensus.fitted()["confusion"] if is_fitted else None,
     }
     if study.drawn:
         plan["annotations"] = {"unmarked": study.unmarked, **study.annotations}
     found: dict[str, Any] = json.loads(to_json(plan))
     return found
+
+
+def _table_plan(consensus: Consensus, folder: Path, soft: bool) -> dict[str, Any]:
+    """Report what the labels of a table depend on: whose table it is, and how it is fused."""
+    home = os.path.realpath(folder)
+    sources = [relative_path(str(source), home) for source in consensus.study.sources]
+    return {"table": sources, **_plan(consensus, soft, fitted=False)}
+
+
+def _refuse_lost_tasks(study: Study, folder: Path, overwrite: bool) -> None:
+    """Reject a folder with labels of tasks that the table does not have: they would be lost."""
+    labels = folder / LABELS_FILE
+    if overwrite or not labels.exists():
+        return
+    columns, rows = read_cells(labels)
+    position = columns.index("task")
+    lost = {row[position] for row in rows} - {str(task) for task in study.index.ids}
+    if lost:
+        message = (
+            f"holds the task {min(lost)!r}, which is not in this table: "
+            "choose another folder, or --overwrite to replace it"
+        )
+        raise RatersError(message, kind="folder-taken", file=folder)
 
 
 def _write_masks(
@@ -225,7 +264,6 @@ def _write_raters(consensus: Consensus, folder: Path, journal: Journal) -> list[
 def _write_table(consensus: Consensus, folder: Path, soft: bool) -> ImportResult:
     study = consensus.study
     fusion = consensus.table
-    (folder / FUSE_JOURNAL).touch()
     values = (*(str(v) for v in study.classes.values), "")
     rows: list[Row] = []
     for task, label, truth in zip(study.index.ids, fusion.labels, fusion.truth, strict=True):
@@ -233,7 +271,7 @@ def _write_table(consensus: Consensus, folder: Path, soft: bool) -> ImportResult
         if soft:
             row |= dict(zip(study.classes.names, map(float, truth), strict=True))
         rows.append(row)
-    write_csv(folder / "labels.csv", rows, exact=True)
+    write_csv(folder / LABELS_FILE, rows, exact=True)
     write_csv(folder / "raters.csv", consensus.rows)
     if fusion.difficulty is not None:
         hard = (

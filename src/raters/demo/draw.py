@@ -13,6 +13,7 @@ from raters.core.errors import RatersError
 from raters.core.progress import track
 from raters.demo.story import PARTS, Story
 from raters.io import formats
+from raters.io.claim import Owner, check_folder, claim_folder
 from raters.io.paths import refuse_file, written_whole
 from raters.simulation.phantoms import phantom_study
 from raters.simulation.shape import generator
@@ -35,17 +36,32 @@ def draw_study(folder: Path, seed: int = 0) -> None:
 
     'careful' errs a little, 'generous' draws too much, 'hasty' draws too little and leaves out
     some cases. `study/` holds the same as `raters import` writes it, split into train and test.
+    Called again, what is there is left as it is.
+
+    Raises:
+        RatersError: The folder holds other files.
     """
+    owner = Owner(f"demo --draw, seed {seed}", "one of the same demo: raters demo --draw -o NEW")
+    check_folder(folder, owner)
     truth = phantom_study("lesions", CASES, (128, 128), seed)
     study = simulate(truth, RATERS, assign=SHARES, seed=seed)
+    images: dict[str, Array] = {}
+    labels: dict[str, Array] = {}
     for case in study.iter_cases():
         assert case.image is not None and case.reference is not None  # phantoms have both
-        picture = np.rint(case.image * 255).astype(np.uint8)
-        formats.write_image(folder / f"images/{case.id}.png", picture)
-        formats.write_labels(folder / f"truth/{case.id}.png", case.reference * 255)
-        for rater, labels in zip(study.raters, case.labels, strict=True):
-            if (labels != MISSING).any():
-                formats.write_labels(folder / f"masks/{rater}/{case.id}.png", labels * 255)
+        images[f"images/{case.id}.png"] = np.rint(case.image * 255).astype(np.uint8)
+        labels[f"truth/{case.id}.png"] = case.reference * 255
+        for rater, mask in zip(study.raters, case.labels, strict=True):
+            if (mask != MISSING).any():
+                labels[f"masks/{rater}/{case.id}.png"] = mask * 255
+
+    claim_folder(folder, owner, [*images, *labels])
+    for name, picture in images.items():
+        if not (folder / name).exists():
+            formats.write_image(folder / name, picture)
+    for name, mask in labels.items():
+        if not (folder / name).exists():
+            formats.write_labels(folder / name, mask)
     drawn = read(
         f"{folder}/masks/{{rater}}/{{case}}.png",
         images=f"{folder}/images/{{case}}.png",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from raters.core.errors import RatersError, one_of
 from raters.core.wording import ALL_RATERS, many
 from raters.evaluation.case import REFERENCE
+from raters.io.claim import Owner, check_folder, claim_folder
 from raters.io.rows import Row, html, write_csv, write_json
 from raters.study.places import Inputs
 
@@ -36,6 +37,7 @@ FILES = (*(f"{table}.csv" for table in TABLES), "evaluation.json")
 """What is written of one evaluation."""
 COMPARED = ("comparison.csv", "differences.csv", "case_scores.csv", "comparison.json")
 """What is written of a comparison, beside a folder of tables for each run."""
+_OWNER = Owner("evaluate", "one that raters evaluate wrote its tables to")
 
 NAMES = {
     "score_best": "dice at the best cut",
@@ -157,11 +159,11 @@ class Evaluation:
 
     def write(self, folder: str | Path) -> None:
         """Write each table that there is as CSV, and everything as `evaluation.json`."""
-        self.inputs.refuse(folder, FILES)
-        for name in TABLES:
-            rows = getattr(self, name)
-            if rows:
-                write_csv(Path(folder) / f"{name}.csv", rows)
+        refuse_place([self.inputs], folder, FILES)
+        tables = {f"{name}.csv": getattr(self, name) for name in TABLES if getattr(self, name)}
+        claim_folder(folder, _OWNER, [*tables, FILES[-1]])
+        for name, rows in tables.items():
+            write_csv(Path(folder) / name, rows)
         write_json(Path(folder) / "evaluation.json", self.to_dict())
 
 
@@ -228,14 +230,27 @@ class Comparison:
     def write(self, folder: str | Path) -> None:
         """Write `comparison`, `differences` and `case_scores` as CSV, all as JSON, each run."""
         path = Path(folder)
-        for run in self.runs:
-            run.inputs.refuse(path, COMPARED)
+        parts = [
+            path / f"{number}-{Path(run.run).name}" for number, run in enumerate(self.runs, start=1)
+        ]
+        refuse_place([run.inputs for run in self.runs], path, COMPARED)
+        for run, part in zip(self.runs, parts, strict=True):
+            refuse_place([run.inputs], part, FILES)
+
+        claim_folder(path, _OWNER, COMPARED)
         write_csv(path / "comparison.csv", self.rows)
         write_csv(path / "differences.csv", self.differences)
         write_csv(path / "case_scores.csv", self.cases)
         write_json(path / "comparison.json", self.to_dict())
-        for number, run in enumerate(self.runs, start=1):
-            run.write(path / f"{number}-{Path(run.run).name}")
+        for run, part in zip(self.runs, parts, strict=True):
+            run.write(part)
+
+
+def refuse_place(inputs: Iterable[Inputs], folder: str | Path, files: Sequence[str]) -> None:
+    """Reject a folder where tables would replace inputs, or what an earlier call did not write."""
+    for one in inputs:
+        one.refuse(folder, files)
+    check_folder(folder, _OWNER, files)
 
 
 def as_matrix(rows: Sequence[Row], score: str, front: str = "") -> list[Row]:

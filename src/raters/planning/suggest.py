@@ -16,6 +16,7 @@ from raters.core.whole_numbers import at_least
 from raters.core.wording import many
 from raters.evaluation.prediction import Floats, entropy_bits
 from raters.fusion.methods import refuse_no_images
+from raters.io.claim import Owner, check_folder, claim_folder
 from raters.io.paths import written_whole
 from raters.io.rows import Row, html, write_csv, write_json
 from raters.learning.methods.base import Asked
@@ -30,6 +31,7 @@ from raters.study.study import Study
 TABLES = ("cases", "patches")
 PICTURE = "suggestions.png"
 FILES = (*(f"{table}.csv" for table in TABLES), "suggestions.json", PICTURE)
+_OWNER = Owner("suggest", "one that raters suggest wrote to")
 """What is written."""
 
 _SHOWN = 12  # cases in the picture
@@ -157,7 +159,8 @@ class Suggestions:
 
     def write(self, folder: str | Path) -> None:
         """Write `cases.csv`, `patches.csv` (of masks) and `suggestions.json`."""
-        self.inputs.refuse(folder, FILES)
+        refuse_place(self.inputs, folder)
+        claim_folder(folder, _OWNER, FILES)
         for table in TABLES:
             rows = getattr(self, table)
             if rows:
@@ -180,6 +183,12 @@ class Suggestions:
         figure = suggestions([shown[name] for name in first])
         with written_whole(Path(folder) / PICTURE, "wb") as file:
             figure.savefig(file, format="png", dpi=150)
+
+
+def refuse_place(inputs: Inputs, folder: str | Path) -> None:
+    """Reject a folder where tables would replace inputs, or what an earlier call did not write."""
+    inputs.refuse(folder, FILES)
+    check_folder(folder, _OWNER, FILES)
 
 
 def suggest(

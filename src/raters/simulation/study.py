@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from zipfile import BadZipFile
 
 import numpy as np
 
@@ -13,7 +15,7 @@ from raters.core.arrays import Array, Flags, Floats
 from raters.core.classes import MISSING
 from raters.core.errors import RatersError
 from raters.core.progress import ordered_map, track
-from raters.io.paths import written_whole
+from raters.io.paths import refuse_special, written_whole
 from raters.metrics.confusion.matrices import dominance_margin
 from raters.simulation.backend import DrawingRater, SimulatedMasks, SimulatedTable
 from raters.simulation.classes import KINDS, Matrix, cifar_raters, dominant, labels_at, skilled
@@ -28,6 +30,8 @@ from raters.study.triplets import Triplets
 
 PIXEL_CM = "good,over,under,wrong,blank"
 """The five raters of pixel-cm (appendix A.1)."""
+
+_CONFUSION_FIELDS = ("confusion", "cases", "raters", "classes")
 
 
 def simulate(
@@ -230,6 +234,7 @@ def write_true_confusion(
     drawings deny one of several classes, `transition` has what `true_transition` gives.
     """
     Inputs.of(study).refuse_file(path)
+    refuse_other_file(path)
     number = len(study) if study.kind == "segmentation" else 1
     size = len(study.classes)
     confusion = np.empty((number, len(study.raters), size, size), np.float32)
@@ -251,6 +256,26 @@ def write_true_confusion(
             raters=np.array(study.raters, np.str_),
             classes=np.array(study.classes.names, np.str_),
         )
+
+
+def refuse_other_file(path: str | Path) -> None:
+    """Reject a file that is there and holds no true confusion: it would be lost.
+
+    Raises:
+        RatersError: that names the file.
+    """
+    file = Path(path)
+    if not os.path.lexists(file):
+        return
+    refuse_special(file)
+    try:
+        with np.load(file, allow_pickle=False) as content:
+            is_confusion = set(_CONFUSION_FIELDS) <= set(content)
+    except (OSError, ValueError, EOFError, TypeError, AttributeError, BadZipFile):
+        is_confusion = False
+    if not is_confusion:
+        message = "found a file that is no true confusion, expected a new one or an earlier one"
+        raise RatersError(message, kind="exists", file=file)
 
 
 def _simulated(study: Study) -> SimulatedMasks | SimulatedTable:

@@ -15,10 +15,11 @@ if TYPE_CHECKING:
     from raters.study.study import Study
 
 
-def source_of(study: Study, position: int) -> str:
+def source_of(study: Study, position: int, *, with_folders: bool = True) -> str:
     """Return a fingerprint of what a case is read from.
 
-    Files are identified by their names, sizes and times; arrays only by what they hold.
+    Files are identified by their names, sizes and times; arrays only by what they hold. Without
+    their folders, files that are moved together keep their fingerprint.
     """
     digest = blake2b(digest_size=12)
     files = study.backend.files(study.row(position))
@@ -26,11 +27,27 @@ def source_of(study: Study, position: int) -> str:
         digest.update(f"{array.shape} {array.dtype.str}\n".encode())
         digest.update(np.ascontiguousarray(array).data)
     for path in files:
+        name = path if with_folders else path.name
         try:
             facts = path.stat()
-            digest.update(f"{path}|{facts.st_size}|{facts.st_mtime_ns}\n".encode())
+            digest.update(f"{name}|{facts.st_size}|{facts.st_mtime_ns}\n".encode())
         except (OSError, ValueError):  # a name that no file can have
-            digest.update(f"{path}|unreadable\n".encode())
+            digest.update(f"{name}|unreadable\n".encode())
+    return digest.hexdigest()
+
+
+def data_of(study: Study, position: int) -> str:
+    """Return a fingerprint of all that is learnt from a case.
+
+    As `source_of`, wherever the files lie; of a table with the answers to the task.
+    """
+    source = source_of(study, position, with_folders=False)
+    if study.kind == "segmentation":
+        return source
+    digest = blake2b(source.encode(), digest_size=12)
+    answers = study[position].answers
+    digest.update(np.ascontiguousarray(answers.rater, np.int64).data)
+    digest.update(np.ascontiguousarray(answers.label, np.int64).data)
     return digest.hexdigest()
 
 

@@ -21,9 +21,8 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import BaseModel, ConfigDict
 
 from raters.core.errors import RatersError
-from raters.io.paths import case_path, refuse_file
+from raters.io.paths import case_path
 from raters.io.plain_yaml import read_plain_yaml, write_yaml
-from raters.io.results import LOCK_FILE
 from raters.study.annotations import Annotation, Unmarked
 from raters.study.backend import Absent, Overlap, Resample
 from raters.study.pattern import Pattern, is_pattern
@@ -174,29 +173,6 @@ class Inputs:
                 yield from study.backend.files(study.row(position))
 
 
-def refuse_foreign(
-    folder: str | Path, marks: Sequence[str], what: str, left: Sequence[str] = ()
-) -> None:
-    """Reject a folder with files that an earlier call did not write, or what is no folder.
-
-    Args:
-        folder: Where to write.
-        marks: Files of which an earlier call left some there.
-        what: What an earlier call was, for the message.
-        left: What may be there of one that was stopped before it wrote anything else.
-
-    Raises:
-        RatersError: that names the folder, and a file in it.
-    """
-    path = Path(folder)
-    refuse_file(path)
-    names = sorted(entry.name for entry in path.iterdir()) if path.exists() else []
-    foreign = [name for name in names if name not in (LOCK_FILE, *left)]
-    if foreign and not any((path / mark).exists() for mark in marks):
-        why = f"found a folder with other files ({foreign[0]}), expected a new one or {what}"
-        raise RatersError(why, kind="folder-taken", file=path)
-
-
 def _with_links(out: Path) -> Iterator[Path]:
     """Return a folder as it really is, and the folders that links in it lead to."""
     yield out.resolve()
@@ -284,7 +260,7 @@ def remember_study(folder: str | Path, options: Mapping[str, Any]) -> Path:
     home = os.path.realpath(folder)
     for name in _PATHS:
         if name in content:
-            content[name] = _relative(content[name], home)
+            content[name] = relative_path(content[name], home)
     path = Path(folder) / SOURCE_FILE
     write_yaml(path, {"format": FORMAT, **content}, width=1000)
     return path
@@ -323,7 +299,7 @@ def remembered_study(folder: str | Path, **changed: Any) -> Study | None:  # noq
     return None if options is None else read(**{**options, **changed})
 
 
-def _relative(text: str, home: str) -> str:
+def relative_path(text: str, home: str) -> str:
     """Return a path as seen from a folder; the name of a column stays what it is."""
     if not is_path(text):
         return text

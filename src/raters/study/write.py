@@ -20,12 +20,13 @@ import numpy as np
 
 from raters.core.errors import RatersError, check_choice, enough_memory
 from raters.core.progress import ordered_map, track
+from raters.io.claim import Owner, check_folder
 from raters.io.paths import case_path
 from raters.io.results import JOURNAL_FILE, Journal, only_one
 from raters.study import study_file
 from raters.study.case import Case
 from raters.study.fingerprint import source_of
-from raters.study.places import Inputs, refuse_foreign
+from raters.study.places import Inputs
 from raters.study.study import Study
 from raters.study.study_file import (
     CASES_FILE,
@@ -40,6 +41,7 @@ from raters.study.study_file import (
 )
 
 _OWN_COLUMNS = ("row", "reference")  # of the form that is written: these are found anew
+_OWNER = Owner("import", "a study", journals=(JOURNAL_FILE, STUDY_FILE))
 _TEMPORARY = re.compile(r"\.tmp-[0-9a-f]{12}-")
 
 OWN_FOLDERS = ("images", "labels", "reference")
@@ -198,7 +200,7 @@ def refuse_taken(study: Study, folder: Path) -> None:
     parts = ("images", "reference", "labels/rater")
     stems = (f"{part}/{case_path(case)}" for case in study.index.ids for part in parts)
     Inputs.of(study).refuse(folder, stems=stems)
-    refuse_foreign(folder, (JOURNAL_FILE, STUDY_FILE), "a study")
+    check_folder(folder, _OWNER)
 
 
 def _clear(folder: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import warnings
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -301,3 +302,70 @@ def test_damaged_image_is_not_blamed_on_masks(tmp_path: Path, series: Path) -> N
     with pytest.raises(RatersError) as caught:
         _ = study["c"].labels
     assert (caught.value.file, caught.value.rater) == (str(bad), None)
+
+
+def edit_slices(series: Path, numbers: Iterable[int], **fields: Any) -> None:
+    """Change fields of the slices with these numbers."""
+    for number in numbers:
+        file = of_instance(series, number)
+        data = pydicom.dcmread(file)
+        for name, value in fields.items():
+            setattr(data, name, value)
+        data.save_as(file, enforce_file_format=True)
+
+
+@pytest.mark.parametrize("odd", [[2], [2, 3, 4, 5, 6], [1]])
+def test_each_slice_has_its_own_slope(series: Path, odd: list[int]) -> None:
+    edit_slices(series, odd, RescaleSlope=0.5, RescaleIntercept=0)
+    expected = VOXELS.astype(float)
+    expected[np.array(odd) - 1] /= 2
+    volume = formats.read_image(series)
+    assert formats.probe(series).dtype == volume.array.dtype == np.float64
+    np.testing.assert_array_equal(volume.array.transpose(2, 1, 0), expected)
+
+
+def test_signed_slices_after_unsigned_ones(series: Path) -> None:
+    edit_slices(series, range(1, 7), PixelRepresentation=0)
+    edit_slices(series, range(2, 7), RescaleSlope=1, RescaleIntercept=-1024)
+    expected = VOXELS.view(np.uint16).astype(np.int64)
+    expected[1:] -= 1024
+    volume = formats.read_image(series)
+    assert volume.array.dtype == np.int32
+    np.testing.assert_array_equal(volume.array.transpose(2, 1, 0), expected)
+
+
+@pytest.mark.parametrize("number", [1, 3, 6])
+@pytest.mark.parametrize(
+    ("field", "value", "words"),
+    [
+        ("PixelSpacing", [1.4, 1.8], "found a slice with the pixel size 1.8 x 1.4"),
+        ("PixelSpacing", [0, 0], "found the pixel spacing 0 x 0 mm, expected more than 0"),
+        ("ImageOrientationPatient", [0, 1, 0, 1, 0, 0], "found a slice with the orientation"),
+    ],
+)
+def test_a_slice_on_another_grid_is_named(
+    series: Path, number: int, field: str, value: list[float], words: str
+) -> None:
+    edit_slices(series, [number], **{field: value})
+    with pytest.raises(RatersError, match=words) as caught:
+        formats.read_image(series)
+    assert caught.value.file == str(of_instance(series, number))
+
+
+def test_a_single_file_without_a_spacing_is_named(series: Path) -> None:
+    edit_slices(series, [1], PixelSpacing=[0, 0])
+    with pytest.raises(RatersError, match="expected more than 0"):
+        formats.read_image(of_instance(series, 1))
+
+
+def test_rounded_headers_are_one_grid(series: Path) -> None:
+    edit_slices(series, [3], PixelSpacing=[0.70001, 0.9])
+    np.testing.assert_array_equal(formats.read_image(series).array.transpose(2, 1, 0), VOXELS)
+
+
+def test_a_link_to_no_slice_is_named(series: Path) -> None:
+    link = series / "1.3-9.dcm"
+    link.symlink_to(series / "gone.dcm")
+    with pytest.raises(RatersError, match="a link to a file that is not there") as caught:
+        formats.read_image(series)
+    assert caught.value.file == str(link)

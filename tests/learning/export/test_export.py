@@ -26,7 +26,7 @@ from raters.learning.export.truth import Truth, truth_of
 from raters.learning.methods.separate import Separate
 from raters.learning.training.config import ModelConfig
 from raters.learning.training.model import Model
-from tests.support.command_line import Run
+from tests.support.command_line import Run, assert_refused, run_alone
 
 pytestmark = pytest.mark.slow
 
@@ -208,6 +208,17 @@ def test_the_command_writes_onnx_with_all_that_users_need(tmp_path: Path, run_ra
     again = run_raters("export", folder, "--to", "onnx", "-o", path)
     assert again.code == 2 and "found something there already" in again.err
     assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize(("to", "name"), [("torch", "x.pt2"), ("monai-bundle", "x")])
+def test_a_full_disk_is_an_error(tmp_path: Path, to: str, name: str) -> None:
+    """In a process of its own: torch used to end it."""
+    model_of("patch-cnn", 2).save(tmp_path / "run")
+    before = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))"
+    words = ("export", "run", "--to", to, "-o", name)
+    outcome = run_alone(*words, folder=tmp_path, before=f"{before}; sys.dont_write_bytecode = True")
+    assert_refused(outcome, name, "File too large")
+    assert [path.name for path in tmp_path.iterdir()] == ["run"]
 
 
 def test_wrong_calls_say_what_is_expected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

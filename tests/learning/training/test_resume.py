@@ -25,6 +25,7 @@ from raters.learning.training.engine import Learner
 from raters.learning.training.epochs import read_checkpoint, write_checkpoint
 from raters.learning.training.run import Record, read_history, read_scores
 from raters.study.study import Study
+from tests.support.command_line import fingerprint
 from tests.support.learning import quiet_fit, simulate_masks, without_times
 
 processes = multiprocessing.get_context("forkserver")
@@ -37,14 +38,18 @@ TEMPORARY = Path("checkpoints/.last.ckpt.tmp")
 PATIENCE = 300  # seconds until a process that does nothing is given up
 
 
-def draw_answer_study(cases: int = 60, features: int = 3) -> Study:
+def draw_answers(cases: int = 60, features: int = 3) -> tuple[np.ndarray, np.ndarray]:
     rng = np.random.default_rng(0)
     truth = rng.integers(0, 3, cases)
     images = np.eye(3)[truth] @ rng.normal(size=(3, features)) + rng.normal(
         0, 0.3, (cases, features)
     )
     labels = np.where(rng.random((cases, 3)) < 0.7, truth[:, None], rng.integers(0, 3, (cases, 3)))
-    return Study.from_arrays(images, labels)
+    return images, labels
+
+
+def draw_answer_study() -> Study:
+    return Study.from_arrays(*draw_answers())
 
 
 @pytest.fixture(scope="module")
@@ -432,6 +437,81 @@ class TestWhatMustBeTheSame:
     def test_a_run_without_resume_is_refused(self, folder: Path) -> None:
         with pytest.raises(RatersError, match=r"found a run, expected a new folder.*--resume"):
             quiet_fit(draw_answer_study(), "global-cm", folder=folder, **FLAT)
+
+
+class TestOtherData:
+    """A run learns from the data that it was started with."""
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def stopped(cls, tmp_path_factory: pytest.TempPathFactory) -> Path:
+        """Write a study, and a run on it that was interrupted in its third epoch."""
+        folder = tmp_path_factory.mktemp("data")
+        simulate_masks(6, (16, 16), "good,over", raters=["good", "over"]).write(folder / "study")
+        options = {"epochs": 4, "network": "patch-cnn", "width": 2, "depth": 1, "batch_size": 2}
+        with pytest.MonkeyPatch.context() as patch, pytest.raises(KeyboardInterrupt):
+            interrupt_at(patch, KeyboardInterrupt, 2, 0)
+            quiet_fit(cls.study(folder), "vote", folder=folder / "run", progress=False, **options)
+        return folder
+
+    @pytest.fixture
+    def folder(self, stopped: Path, tmp_path: Path) -> Path:
+        shutil.copytree(stopped, tmp_path / "moved")  # with the files' times
+        return tmp_path / "moved"
+
+    @staticmethod
+    def study(folder: Path) -> Study:
+        return raters.read(folder / "study")
+
+    def resume(self, folder: Path) -> None:
+        quiet_fit(self.study(folder), folder=folder / "run", resume=True, progress=False)
+        assert read_scores(folder / "run")["finished"]
+
+    def swap_masks(self, folder: Path) -> None:
+        first, second, *_ = sorted((folder / "study/labels/over").iterdir())
+        content = first.read_bytes()
+        first.write_bytes(second.read_bytes())
+        second.write_bytes(content)
+
+    def test_files_that_were_moved_together_are_the_same(self, folder: Path) -> None:
+        self.resume(folder)
+
+    def test_changed_masks_are_refused(self, folder: Path) -> None:
+        self.swap_masks(folder)
+        before = fingerprint(folder)
+        case = self.study(folder).index.ids[0]
+        message = f"other data: that of case {case!r} and 1 other case has changed .*sources.json"
+        with pytest.raises(RatersError, match=message):
+            self.resume(folder)
+        assert fingerprint(folder) == before
+        (folder / "run/.sources.json").unlink()
+        self.resume(folder)
+
+    def test_runs_of_older_versions_are_resumed(self, folder: Path) -> None:
+        (folder / "run/.sources.json").unlink()
+        self.swap_masks(folder)
+        self.resume(folder)
+
+    def test_a_damaged_list_is_named(self, folder: Path) -> None:
+        (folder / "run/.sources.json").write_text("[")
+        with pytest.raises(RatersError, match=r"\.sources\.json: found no JSON"):
+            self.resume(folder)
+
+    @pytest.mark.parametrize("changed", ["image", "label"])
+    def test_changed_arrays_are_refused(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changed: str
+    ) -> None:
+        images, labels = draw_answers()
+        with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+            interrupt_at(patch, KeyboardInterrupt, 2)
+            quiet_fit(draw_answer_study(), "global-cm", folder=tmp_path / "run", **FLAT)
+        if changed == "image":
+            images[7] += 0.5
+        else:
+            labels[7, 0] = (labels[7, 0] + 1) % 3
+        again = Study.from_arrays(images, labels)
+        with pytest.raises(RatersError, match="that of case '7' has changed"):
+            quiet_fit(again, folder=tmp_path / "run", resume=True, progress=False)
 
 
 def regroup(study: Study, groups: dict[str, str]) -> Study:

@@ -68,7 +68,14 @@ class TestFolder:
     def test_all_files_are_there_and_no_others(self, run: tuple[Path, raters.Model]) -> None:
         folder, _ = run
         found = {str(p.relative_to(folder)) for p in folder.rglob("*") if p.is_file()}
-        plain = ("config.yaml", "history.csv", "log.txt", "scores.json", "splits.csv")
+        plain = (
+            "config.yaml",
+            "history.csv",
+            "log.txt",
+            "scores.json",
+            "splits.csv",
+            ".sources.json",
+        )
         assert found == {*plain, "weights.safetensors", "checkpoints/last.ckpt"}
 
     def test_history_and_scores_are_those_of_the_model(

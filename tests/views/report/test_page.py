@@ -247,6 +247,7 @@ def test_many_marks_become_a_picture() -> None:
 
 
 def test_folder(example: report.Report, page: str, tmp_path: Path) -> None:
+    report.write(example, tmp_path)
     (tmp_path / "mine.txt").write_text("stays")
     path = report.write(example, tmp_path)
     assert path == tmp_path / "report.html"
@@ -255,7 +256,7 @@ def test_folder(example: report.Report, page: str, tmp_path: Path) -> None:
     evil = "%3Cscript%3Ealert(1)%3C%2Fscript%3E"
     assert names == sorted(
         [f"figures/{name}.{kind}" for name in ("bars", evil) for kind in ("png", "svg")]
-        + ["mine.txt", "report.html", "tables/few.csv", "tables/many.csv"]
+        + [".raters.json", "mine.txt", "report.html", "tables/few.csv", "tables/many.csv"]
     )
     with (tmp_path / "tables/few.csv").open(newline="", encoding="utf-8") as file:
         found = list(csv.reader(file))

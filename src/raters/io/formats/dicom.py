@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from raters.core import geometry
-from raters.core.arrays import Floats
+from raters.core.arrays import Array, Floats
 from raters.core.errors import RatersError
 from raters.core.geometry import Header, Volume
 from raters.io.formats import itk
@@ -21,6 +22,8 @@ from raters.io.paths import refuse_special
 _SEGMENTATIONS = ("1.2.840.10008.5.1.4.1.1.66.4", "1.2.840.10008.5.1.4.1.1.66.7")
 _IO = "GDCMImageIO"
 _UNEVEN = 0.1  # of a slice's distance; positions are often rounded to 0.01 mm
+_SAME_GRID = 1e-3  # of a pixel, and of an axis: headers round; half a pixel over 512 of them
+_PIXEL_SPACING = "0028|0030"
 
 
 def probe(path: Path) -> Header:
@@ -37,14 +40,18 @@ def read_image(path: Path) -> Volume:
 
     A single file with one frame is a picture of rows and columns, several frames are a volume.
     The distance of a series' slices comes from their positions, also if the gantry is tilted.
+    Slices of different types (each may have a slope of its own) are read as the widest of them.
     """
     sitk = library("SimpleITK")
 
     if path.is_dir():
-        header, files = _probe_series(path)
+        header, files, one_type = _probe_series(path)
     else:
         header = probe(path)
         files = [str(path)]
+        one_type = True
+    if not one_type:
+        return Volume(_mixed_slices(files, header), header.affine, header.channels is not None)
     try:
         with itk.quiet:
             image = sitk.ReadImage(files if path.is_dir() else files[0], imageIO=_IO)
@@ -55,6 +62,18 @@ def read_image(path: Path) -> Volume:
         raise
     image = image[:, :, 0] if len(header.shape) == 2 else image
     return Volume(itk.array_of(image), header.affine, header.channels is not None)
+
+
+def _mixed_slices(files: list[str], header: Header) -> Array:
+    """Read each slice in its own type: ITK would cast all of a series to that of the first."""
+    sitk = library("SimpleITK")
+
+    slices = []
+    for file in files:
+        with reading(Path(file), "DICOM"), itk.quiet:
+            image = sitk.ReadImage(file, imageIO=_IO)
+        slices.append(itk.array_of(image).astype(header.dtype))
+    return np.concatenate(slices, axis=-1)
 
 
 def read_labels(path: Path) -> Volume:
@@ -113,6 +132,8 @@ def _series_files(folder: Path) -> list[str]:
 
     for file in folder.iterdir():  # GDCM opens all of them
         refuse_special(file)
+        if file.is_symlink() and not file.exists():
+            raise unreadable("found a link to a file that is not there, expected a slice", file)
     with itk.quiet:
         names = sitk.ImageSeriesReader.GetGDCMSeriesFileNames
         found = sitk.ImageSeriesReader.GetGDCMSeriesIDs(str(folder))
@@ -150,20 +171,69 @@ def _without_digits(name: str) -> str:
     return re.sub("[0-9]+", "0", name)
 
 
-def _probe_series(folder: Path) -> tuple[Header, list[str]]:
+def _probe_series(folder: Path) -> tuple[Header, list[str], bool]:
+    """Return the header of a series, its files in order, and whether all are of one type."""
     files = _series_files(folder)
     readers = [itk.open_reader(Path(file), _IO) for file in files]
+    for file, reader in zip(files, readers, strict=True):
+        _refuse_no_spacing(Path(file), reader)
     first = itk.header_of(readers[0])
     if len(files) == 1:
-        return first, files
+        return first, files, True
     if len({reader.GetSize() for reader in readers}) > 1:
         sizes = sorted({reader.GetSize()[:2] for reader in readers})
         raise unreadable(f"found slices of different sizes {sizes}, expected one size")
+    _refuse_other_grids(readers, files)
+    dtypes = {itk.dtype_of(reader) for reader in readers}
+    dtype = np.result_type(*dtypes)
     shape = (*first.shape[:2], len(files))
     affine = _stack(folder, np.asarray(first.affine), readers, files)
-    bits = first.dtype.itemsize * 8 * (first.channels or 1)
+    bits = dtype.itemsize * 8 * (first.channels or 1)
     check_claim(folder, shape, bits, factor=UNLIMITED)
-    return replace(first, shape=shape, affine=affine), files
+    header = replace(first, shape=shape, affine=affine, dtype=dtype)
+    return header, files, len(dtypes) == 1
+
+
+def _refuse_no_spacing(file: Path, reader: Any) -> None:  # noqa: ANN401
+    """Reject a spacing of 0 or less, which GDCM reads as 1."""
+    if not reader.HasMetaDataKey(_PIXEL_SPACING):
+        return
+    text = reader.GetMetaData(_PIXEL_SPACING).strip(" \0")
+    try:
+        spacing = [float(part) for part in text.split("\\")]
+    except ValueError:  # nothing is said
+        return
+    if min(spacing) <= 0:
+        message = f"found the pixel spacing {_listed(spacing)} mm, expected more than 0"
+        raise RatersError(message, kind="geometry", file=file)
+
+
+def _refuse_other_grids(readers: list[Any], files: list[str]) -> None:
+    """Reject a slice whose pixels or axes are not those of the others; the rarer kind is named."""
+    channels = np.array([[reader.GetNumberOfComponents()] for reader in readers], float)
+    spacings = np.array([reader.GetSpacing()[:2] for reader in readers])
+    axes = np.array([np.reshape(reader.GetDirection(), (3, 3))[:, :2].T for reader in readers])
+    axes = axes.reshape(len(readers), 6)
+    for what, values, tolerance in (
+        ("channels", channels, np.zeros(1)),
+        ("the pixel size", spacings, _SAME_GRID * spacings[0]),
+        ("the orientation", axes, np.full(6, _SAME_GRID)),
+    ):
+        differs = (np.abs(values - values[0]) > tolerance).any(axis=1)
+        if not differs.any():
+            continue
+        is_first_odd = differs.sum() > len(files) / 2
+        odd = 0 if is_first_odd else int(differs.argmax())
+        usual = int(differs.argmax()) if is_first_odd else 0
+        message = (
+            f"found a slice with {what} {_listed(values[odd])}, expected {_listed(values[usual])} "
+            f"as in {Path(files[usual]).name}"
+        )
+        raise RatersError(message, kind="geometry", file=files[odd])
+
+
+def _listed(values: Iterable[float]) -> str:
+    return " x ".join(f"{value:.6g}" for value in values)
 
 
 def _stack(folder: Path, affine: Floats, readers: list[Any], files: list[str]) -> Floats:
@@ -187,6 +257,7 @@ def _stack(folder: Path, affine: Floats, readers: list[Any], files: list[str]) -
 
 
 def _probe_single(path: Path, reader: Any) -> Header:  # noqa: ANN401
+    _refuse_no_spacing(path, reader)
     header = itk.header_of(reader)
     bits = header.dtype.itemsize * 8 * (header.channels or 1)
     check_claim(path, header.shape, bits, factor=UNLIMITED)

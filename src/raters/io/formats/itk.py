@@ -143,10 +143,11 @@ def header_of(reader: Any) -> Header:  # noqa: ANN401
     space = size[:3] if dims == 3 else size[::-1]
     fields = {key: reader.GetMetaData(key) for key in reader.GetMetaDataKeys()}
     affine = _exact_affine(fields.get(_AFFINE, ""), affine)
-    return Header(space, _dtype(reader), affine, channels, _slicer_names(fields))
+    return Header(space, dtype_of(reader), affine, channels, _slicer_names(fields))
 
 
-def _dtype(reader: Any) -> np.dtype[Any]:  # noqa: ANN401
+def dtype_of(reader: Any) -> np.dtype[Any]:  # noqa: ANN401
+    """The type of the voxels that a SimpleITK reader will give."""
     sitk = base.library("SimpleITK")
 
     for name in _TYPES:

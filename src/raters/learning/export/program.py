@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -33,8 +34,11 @@ def write(truth: Truth, path: Path) -> float:
 def write_program(program: ExportedProgram, truth: Truth, path: Path) -> None:
     """Write a program with its metadata beside it."""
     extra = {METADATA: json.dumps(truth.metadata, indent=2)}
+    content = BytesIO()
     with quiet():
-        torch.export.save(program, path, extra_files=extra)
+        torch.export.save(program, content, extra_files=extra)
+    # Not by torch itself, which ends the whole process where the disk is full.
+    path.write_bytes(content.getbuffer())
 
 
 def program_of(truth: Truth) -> ExportedProgram:

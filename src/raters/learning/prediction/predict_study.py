@@ -17,6 +17,7 @@ import torch
 from raters.core.errors import RatersError
 from raters.core.progress import track
 from raters.evaluation.prediction import Prediction, together
+from raters.io.claim import Owner, check_folder
 from raters.io.paths import PREDICT_JOURNAL, map_folder, read_text
 from raters.io.results import Journal, only_one
 from raters.learning.prediction.predict import predict_streams
@@ -31,9 +32,11 @@ from raters.learning.prediction.writing import (
 from raters.learning.training.model import Model
 from raters.study.case import Case
 from raters.study.fingerprint import source_of
-from raters.study.places import Inputs, refuse_foreign
+from raters.study.places import Inputs
 from raters.study.study import Study
 from raters.study.write import ImportResult
+
+_OWNER = Owner("predict", "one of an earlier prediction", journals=(PREDICT_JOURNAL,))
 
 
 @dataclass
@@ -88,7 +91,7 @@ def predict_study(
     writer = CaseWriter(model, folder, outputs)
     writer.refuse_cases(study.index.ids)
     Inputs.of(study).refuse(folder)
-    refuse_foreign(folder, [PREDICT_JOURNAL], "one of an earlier prediction")
+    check_folder(folder, _OWNER)
     with only_one(folder) as notes:
         if overwrite:
             _remove_earlier(folder)

@@ -120,6 +120,8 @@ def fit(
         if record and resume and finished(record.folder):
             record.log("nothing to resume: the run is finished")
             return Model.load(record.folder, planned.config.own)
+        if record and earlier is not None:
+            record.refuse_other_data()
         return _trained(planned, record, progress)
 
 

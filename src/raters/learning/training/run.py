@@ -11,14 +11,17 @@ import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import datetime
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from raters.core.errors import RatersError
+from raters.core.wording import many
+from raters.io.claim import Owner, check_folder
 from raters.io.paths import read_text
 from raters.io.results import is_empty
 from raters.io.rows import Row, read_cells, write_cells, write_csv, write_json
-from raters.study import places
+from raters.study.fingerprint import data_of
 from raters.study.pattern import there
 from raters.version import __version__
 
@@ -34,8 +37,10 @@ SCORES = "scores.json"
 SPLITS = "splits.csv"
 LOG = "log.txt"
 RATER_WEIGHTS = "rater_weights.csv"
+SOURCES = ".sources.json"
 CHECKPOINT = "checkpoints/last.ckpt"
 FILES = (CONFIG, WEIGHTS, HISTORY, SCORES, SPLITS, LOG, CHECKPOINT)
+_OWNER = Owner("train", "a run", journals=FILES, left=("cache", "checkpoints"))
 
 COLUMNS = ("case", "part", "group")
 Split = tuple[str, str, str]
@@ -80,7 +85,7 @@ def refuse_foreign(folder: str | Path) -> None:
     Raises:
         RatersError: The folder is a file, or holds files and no run.
     """
-    places.refuse_foreign(folder, FILES, "a run", left=("cache", "checkpoints"))
+    check_folder(folder, _OWNER)
 
 
 def read_history(folder: str | Path) -> tuple[list[Row], int]:
@@ -183,6 +188,22 @@ def read_splits(folder: Path) -> list[Split]:
     return [(case, part, group) for case, part, group in cells]
 
 
+def read_sources(folder: Path) -> dict[str, str]:
+    """Read the fingerprints of cases that a run keeps; nothing where it keeps none."""
+    path = folder / SOURCES
+    try:
+        found = json.loads(read_text(path))
+    except FileNotFoundError:
+        return {}
+    except (ValueError, RecursionError) as error:
+        message = f"found no JSON ({error}), expected fingerprints of cases"
+        raise RatersError(message, file=path) from None
+    if not isinstance(found, dict):
+        message = f"found {type(found).__name__}, expected fingerprints by case"
+        raise RatersError(message, file=path)
+    return found
+
+
 def write_progress(
     folder: Path, history: Sequence[Row], best_epoch: int, epochs: int, **state: bool
 ) -> None:
@@ -246,6 +267,37 @@ class Record:
         self._started = False
         self.checkpoint = folder / CHECKPOINT
 
+    @cached_property
+    def sources(self) -> dict[str, str]:
+        """Fingerprints of what each case is read from, by the names of cases."""
+        study = self.planned.study
+        return {
+            str(case): data_of(study, position) for position, case in enumerate(study.index.ids)
+        }
+
+    def refuse_other_data(self) -> None:
+        """Reject to resume a run whose cases have changed: it would learn from two data sets.
+
+        Runs of versions that kept no fingerprints are resumed as they are.
+
+        Raises:
+            RatersError: that names a case, and says how to go on.
+        """
+        if not self._writes:
+            return
+        kept = read_sources(self.folder)
+        now = self.sources
+        changed = [case for case, source in now.items() if kept.get(case, source) != source]
+        if not changed:
+            return
+        more = f" and {many(len(changed) - 1, 'other case')}" if len(changed) > 1 else ""
+        message = (
+            f"found a run on other data: that of case {changed[0]!r}{more} has changed since it "
+            "was started, expected the same; bring it back, train anew with another -o, or "
+            f"delete {self.folder / SOURCES} to go on with the data as it is now"
+        )
+        raise RatersError(message, kind="folder-taken", file=self.folder)
+
     @property
     def earlier(self) -> Path | None:
         """The checkpoint to resume from, if asked to resume and there is one."""
@@ -273,6 +325,9 @@ class Record:
             with room_for(self.folder / CONFIG):
                 write_config(self.folder, config)
         write_splits(self.folder, self.planned.splits)
+        if not (self.folder / SOURCES).exists():
+            with room_for(self.folder / SOURCES):
+                write_json(self.folder / SOURCES, self.sources)
         self._write_progress(learner)
         done = len(learner.history)
         self.log(f"resumed after epoch {done}" if done else f"started {config.method}")

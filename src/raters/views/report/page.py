@@ -30,6 +30,7 @@ from urllib.parse import quote
 from markupsafe import Markup
 
 from raters.core.progress import track
+from raters.io.claim import Owner, claim_folder
 from raters.io.paths import written_whole
 from raters.io.rows import write_csv
 from raters.views.report.blocks import (
@@ -51,6 +52,13 @@ from raters.views.texts.say import filled_page
 
 VIEWERS_BUDGET = 6_500_000
 """Bytes that all viewers of a page may take together."""
+
+OWNER = Owner(
+    "report",
+    "one that raters report wrote to, or that of a run",
+    journals=("weights.safetensors", "checkpoints/last.ckpt"),
+)
+"""Reports may lie in the folder of a run, beside what is read of it."""
 
 SCRIPTS = ("viewer_picture.js", "viewer_panes.js", "viewer_pointer.js", "viewer.js", "page.js")
 """The files of the page's script; the last one starts it."""
@@ -153,7 +161,8 @@ def write(
 ) -> Path:
     """Write `report.html`, `figures/*.png`, `figures/*.svg` and `tables/*.csv` into a folder.
 
-    Each file is written whole or not at all; other files of the folder are left alone.
+    Each file is written whole or not at all. Called again, the earlier report is replaced;
+    other files of the folder are left alone.
 
     Args:
         report: The report.
@@ -163,8 +172,12 @@ def write(
 
     Returns:
         The path of `report.html`.
+
+    Raises:
+        RatersError: The folder, or a file of that name in it, is not of an earlier report.
     """
     target = Path(folder)
+    claim_folder(target, OWNER, _files_of(report))
     if all_cases:
         report = _with_all_cases(report, target, progress)
     text, drawings = rendered(report)
@@ -175,6 +188,18 @@ def write(
         elif isinstance(block, TableBlock):
             write_csv(target / "tables" / f"{names[id(block)]}.csv", block.rows)
     return written(target / "report.html", text)
+
+
+def _files_of(report: Report) -> list[str]:
+    """Return the files of a report, as paths in its folder, but for pages of further cases."""
+    names = file_names(report)
+    files = ["report.html"]
+    for block in all_blocks(report):
+        if isinstance(block, FigureBlock):
+            files += [f"figures/{names[id(block)]}.svg", f"figures/{names[id(block)]}.png"]
+        elif isinstance(block, TableBlock):
+            files.append(f"tables/{names[id(block)]}.csv")
+    return files
 
 
 def written(path: Path, text: str) -> Path:
@@ -202,6 +227,7 @@ def _with_all_cases(report: Report, target: Path, progress: bool) -> Report:
             name = f"{names[id(block)]}-{number}.html"
             section = Section("Cases", blocks=[replace(plain, cases=cases)])
             page = Report(f"{report.title}: cases, page {number}", {}, [section])
+            claim_folder(target, OWNER, [f"cases/{name}"])
             written(target / "cases" / name, render(page))
             links += [
                 (one.id, f"cases/{quote(name)}#case={quote(one.id, '', errors='replace')}")

@@ -18,6 +18,7 @@ from raters.assessment.agreement_answers import votes_of
 from raters.assessment.readings import OneRater, Readings, readings_of
 from raters.core.arrays import Array, Floats, Ints
 from raters.core.progress import track
+from raters.io.claim import claim_folder
 from raters.io.paths import file_name
 from raters.metrics.bootstrap import Interval
 from raters.study.order import Given, Order, order_of
@@ -31,7 +32,7 @@ from raters.views.report.blocks import (
     with_blocks,
 )
 from raters.views.report.example_pictures import class_colours, mask_examples, task_examples
-from raters.views.report.page import written
+from raters.views.report.page import OWNER, written
 from raters.views.report.tables import headings
 from raters.views.texts.say import as_text, filled_page, named, percent
 
@@ -104,6 +105,7 @@ def write_sheets(
     coded = (file_name(as_text(rater)).encode("utf-8")[:_LONGEST] for rater in study.raters)
     names = different_names(name.decode("utf-8", "ignore") for name in coded)
     files = {rater: f"{name}.html" for rater, name in zip(study.raters, names, strict=True)}
+    claim_folder(out, OWNER, [f"{FOLDER}/{name}" for name in files.values()])
     for rater, name in track(files.items(), len(files), "writing sheets", progress):
         written(Path(out) / FOLDER / name, maker.page(rater))
     return Sheets(files)
