@@ -9,9 +9,10 @@ from pathlib import Path
 from raters.core.wording import expected_one_of, printable
 
 
-class RatersError(Exception):
+class RatersError(ValueError):
     """Something in the input that the user can act on.
 
+    It is a `ValueError`, so that `except ValueError` of callers takes it too.
     The message stands alone: it names the file, the value found and the value expected.
     The command line prints it and ends with exit code 2; `raters check` sorts it by `kind`.
 

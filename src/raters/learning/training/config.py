@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, PrivateAttr, ValidationError
 
 from raters.core.classes import Classes, LabelClass
 from raters.core.errors import RatersError
+from raters.core.validation import Validated
 from raters.core.wording import listing, many, worded
 from raters.io.formats.base import usable_memory
 from raters.io.paths import refuse_special, written_whole
@@ -45,7 +46,7 @@ class ClassEntry(BaseModel):
     value: int | str
 
 
-class ModelConfig(BaseModel):
+class ModelConfig(Validated):
     """A model without its weights.
 
     Attributes:
@@ -305,6 +306,8 @@ def _unlike(config: ModelConfig, found: Shapes) -> Iterator[str]:
     """Name weights of other shapes than the configuration's, on a device that holds no numbers."""
     try:
         outline = _outline(config)
+    except RatersError:
+        raise
     except (RuntimeError, OverflowError, MemoryError, TypeError, ValueError) as error:
         why = str(error).splitlines()[0]
         yield (
