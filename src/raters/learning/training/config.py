@@ -146,10 +146,13 @@ class ModelConfig(Validated):
         from raters.learning.networks.backbone import TruthNetwork
         from raters.learning.networks.registry import build_backbone
 
-        dense = self.label_spatial_dims > 0
-        data = (self.channels, self.spatial_dims, dense)
         backbone = build_backbone(
-            self.network, *data, self._own, self.patch_size or self.image_size
+            self.network,
+            self.channels,
+            self.spatial_dims,
+            dense=self.label_spatial_dims > 0,
+            own=self._own,
+            size=self.patch_size or self.image_size,
         )
         return TruthNetwork(backbone, len(self.classes), self.label_spatial_dims)
 

@@ -63,6 +63,7 @@ def overlay(
     axis: int | None = None,
     channel: int | None = None,
     spacing: Sequence[float] | None = None,
+    *,
     entropy: bool = False,
     zoom: bool = False,
     theme: Theme = "light",
