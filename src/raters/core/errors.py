@@ -57,6 +57,23 @@ class RatersError(ValueError):
         )
 
 
+_FOR_TRAINING = ("lightning", "monai", "safetensors", "torch")
+
+
+def training_missing(error: ModuleNotFoundError) -> RatersError | None:
+    """Return what to install, if a package of the extra `train` is not there; None for others.
+
+    Example:
+        >>> training_missing(ModuleNotFoundError(name="torch"))
+        RatersError("found no torch, expected it for training: pip install 'raters[train]'")
+    """
+    if error.name not in _FOR_TRAINING:
+        return None
+    return RatersError(
+        f"found no {error.name}, expected it for training: pip install 'raters[train]'"
+    )
+
+
 def one_of(known: Iterable[str], name: str, what: str) -> str:
     """Return a name that is known; the one look-up of all registries.
 
