@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 PYTEST := $(BIN)/python -m pytest -q -n 3 --dist loadfile --no-loadscope-reorder
 
-.PHONY: setup demo test test-fast coverage mutants docs lint format clean
+.PHONY: setup demo test test-fast release-check coverage mutants docs lint format clean
 
 setup: $(STAMP)
 
@@ -30,6 +30,11 @@ test: setup
 # All tests but those marked slow, and without lint: two minutes on two cores.
 test-fast: setup
 	$(PYTEST) -m "not slow"
+
+# What is published: the wheel is built and installed into fresh environments, without extras, with
+# `train`, and with the lowest versions that pyproject.toml allows. Needs a network, no browser.
+release-check: test
+	$(BIN)/python -m pytest -q -rfE --durations=0 --release tests/package
 
 # Lines and branches of the package that tests run, in all processes; no number is a bar.
 coverage: setup

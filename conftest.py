@@ -46,11 +46,16 @@ collect_ignore = ["tests/support/toy_methods.py", "tests/support/wawa.py"]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the option that makes a browser a must."""
+    """Add the options that make a browser a must, and that install the package."""
     parser.addoption(
         "--require-browser",
         action="store_true",
         help="let tests that need a browser fail, and not be skipped, where none is installed",
+    )
+    parser.addoption(
+        "--release",
+        action="store_true",
+        help="run tests/package too, which installs the package into fresh environments (minutes)",
     )
 
 

@@ -75,7 +75,6 @@ _PACKAGES = (
     "study",
     "views",
 )
-_EXTRA_PACKAGES = ("torch", "lightning", "monai", "safetensors")
 
 __all__ = ["__version__", *_MODULE_OF_NAME]
 
@@ -96,13 +95,12 @@ def _import_module(module: str) -> ModuleType:
     try:
         return import_module(module)
     except ModuleNotFoundError as error:
-        if error.name not in _EXTRA_PACKAGES:
-            raise
-        from raters.core.errors import RatersError
+        from raters.core.errors import training_missing
 
-        raise RatersError(
-            f"found no {error.name}, expected it for training: pip install 'raters[train]'"
-        ) from None
+        missing = training_missing(error)
+        if missing is None:
+            raise
+        raise missing from None
 
 
 def __dir__() -> list[str]:

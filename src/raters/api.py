@@ -91,6 +91,7 @@ def report(
     study: Study | None = None,
     against: Sequence[str | Path] = (),
     cases_shown: int = SHOWN,
+    *,
     progress: bool = False,
     network: Own | None = None,
     all_cases: bool = False,

@@ -130,7 +130,9 @@ def run(
         return
     from raters_bench.run import run_benchmarks
 
-    done = run_benchmarks(cells, folder, places, workers, scheduler or None, again, bar, tell)
+    done = run_benchmarks(
+        cells, folder, places, workers, scheduler or None, again=again, progress=bar, tell=tell
+    )
     _show_run(names or [], specs, scale, folder, done, as_json)
 
 

@@ -20,6 +20,7 @@ def run_benchmarks(
     places: Places,
     num_workers: int | None = None,
     scheduler: str | None = None,
+    *,
     again: bool = False,
     progress: bool = False,
     tell: Tell | None = None,
@@ -45,7 +46,9 @@ def run_benchmarks(
         raise RatersError("\n".join(map(str, missing)), kind=missing[0].kind)
 
     score = partial(make_and_score, places=places)
-    return run_cells(cells, folder, score, num_workers, scheduler, again, progress, tell)
+    return run_cells(
+        cells, folder, score, num_workers, scheduler, again=again, progress=progress, tell=tell
+    )
 
 
 def make_and_score(cell: Cell, _: Path, places: Places) -> Row:

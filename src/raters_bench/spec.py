@@ -42,11 +42,12 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import ConfigDict, Field, model_validator
 
 from raters.comparison.cell import slug
 from raters.comparison.scores import SCORES
 from raters.core.errors import RatersError, one_of, placed
+from raters.core.validation import Validated
 from raters.core.wording import expected_one_of
 from raters.io.paths import read_text
 from raters.io.plain_yaml import read_plain_yaml
@@ -58,7 +59,7 @@ Options = dict[str, Any]
 ScaleName = Literal["smoke", "laptop", "paper"]
 
 
-class _Part(BaseModel):
+class _Part(Validated):
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 

@@ -92,7 +92,7 @@ def rank_cases(rows: Sequence[Row], by: str) -> list[Row]:
     return sorted(rows, key=lambda row: (row[by] is None, -(row[by] or 0.0)))
 
 
-def agree(study: Study | Any, surfaces: bool = False, progress: bool = False) -> Agreement:  # noqa: ANN401
+def agree(study: Study | Any, *, surfaces: bool = False, progress: bool = False) -> Agreement:  # noqa: ANN401
     """Compare the raters of a study with each other.
 
     Masks: Dice and IoU of each pair of raters are means over the cases that both labelled and at

@@ -29,7 +29,7 @@ from raters.cli.study_options import takes_network
 from raters.cli.train import command as train_command
 from raters.cli.train import listed, stopped_message
 from raters.cli.verbs import Verb, command_of, installed_verbs
-from raters.core.errors import RatersError
+from raters.core.errors import RatersError, training_missing
 from raters.core.wording import printable
 
 
@@ -132,6 +132,11 @@ def main() -> None:
         app()
     except RatersError as error:
         _fail(str(error))
+    except ModuleNotFoundError as error:
+        missing = training_missing(error)
+        if missing is None:
+            raise
+        _fail(str(missing))
     except OSError as error:
         _fail(_of_system(error))
     except MemoryError as error:

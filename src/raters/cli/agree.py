@@ -48,7 +48,7 @@ def agree(
         refuse_place(study, maps)
 
     def work(part: Study) -> tuple[Agreement, list[RatersError]]:
-        result = compare(part, surfaces, progress=progress)
+        result = compare(part, surfaces=surfaces, progress=progress)
         result.inputs = inputs
         result.notes += part.all_notes()
         if out:

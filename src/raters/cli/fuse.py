@@ -59,7 +59,7 @@ def fuse(
     _refuse_untrained(method, model)
     progress = sys.stderr.isatty()
     options = named_values(option or [])
-    consensus = fuse_study(opened(), method, pool, progress, model, **options)
+    consensus = fuse_study(opened(), method, pool=pool, progress=progress, model=model, **options)
     result = write_consensus(
         consensus, out, soft, overwrite, progress, scheduler or None, terminal.say
     )

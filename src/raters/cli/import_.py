@@ -42,7 +42,7 @@ def import_(
         typer.echo(f"note: {note}", err=True)
     if new_split:
         study = study.split(seed=seed, **_fractions(new_split))
-    report(import_study(study, out, form, overwrite, progress=sys.stderr.isatty()))
+    report(import_study(study, out, form, overwrite=overwrite, progress=sys.stderr.isatty()))
 
 
 def _fractions(text: str) -> dict[str, float]:
@@ -91,7 +91,17 @@ def prepare(
     from raters.datasets import prepare as prepare_dataset
 
     progress = sys.stderr.isatty()
-    report(prepare_dataset(name, source, out, form or None, overwrite, download, progress))
+    report(
+        prepare_dataset(
+            name,
+            source,
+            out,
+            form or None,
+            overwrite=overwrite,
+            download=download,
+            progress=progress,
+        )
+    )
 
 
 def _show_all() -> None:

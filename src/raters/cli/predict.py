@@ -109,7 +109,9 @@ def predict(
     )
     study = open_images(images, model.config)
     _move(model, device)
-    result = predict_study(model, study, out, outputs, overwrite, sys.stderr.isatty())
+    result = predict_study(
+        model, study, out, outputs, overwrite=overwrite, progress=sys.stderr.isatty()
+    )
     _report(result, as_json, time.perf_counter() - began)
 
 
@@ -175,7 +177,7 @@ def suggest(
     if out:
         Inputs.run(run).refuse(out)
         refuse_place(Inputs.of(study), out)
-    found = rank(model, study, num_cases, num_patches, size, sys.stderr.isatty())
+    found = rank(model, study, num_cases, num_patches, size, progress=sys.stderr.isatty())
     if out:
         found.write(out)
         found.draw(model, study, out)

@@ -109,7 +109,7 @@ def simulate(
     # As the truth is held: arrays of one shape packed, files as files.
     held = isinstance(getattr(truth.backend, "inputs", truth.backend), FilesBackend)
     form = form or ("canonical" if held else "packed")
-    result = import_study(study, out, form, overwrite, progress)
+    result = import_study(study, out, form, overwrite=overwrite, progress=progress)
     if confusion:
         write_true_confusion(study, confusion, progress=progress)
         typer.echo(f"true confusion written: {confusion}")

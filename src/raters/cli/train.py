@@ -91,7 +91,7 @@ def train(
             **({} if checked else options),
         }
         with _remembered(out, opened):
-            model = fit(study, checked or method, tell, out, resume, **how)
+            model = fit(study, checked or method, progress=tell, folder=out, resume=resume, **how)
         report(model, out, opened.given, study)
 
 

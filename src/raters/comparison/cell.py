@@ -216,6 +216,8 @@ def read_result(path: Path) -> Result:
         form = content["format"]
         told = content.pop("checksum")
         rest = {k: v for k, v in content.items() if k != "format"}
+    except RatersError:
+        raise
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         why = f"cannot be read ({type(error).__name__}), expected a result of raters bench"
         raise RatersError(why, kind="unreadable", file=path) from None

@@ -86,7 +86,9 @@ def compare_study(
     written = [cell.path(place).relative_to(place).as_posix() for cell in cells]
     Inputs.of(opened).refuse(place, [*written, *FILES])
     refuse_options(cells)
-    run = run_cells(cells, place, score_fold, num_workers, scheduler, again, progress, tell)
+    run = run_cells(
+        cells, place, score_fold, num_workers, scheduler, again=again, progress=progress, tell=tell
+    )
     found = compare_cells(plan, cells, place, opened, run)
     found.write(place)
     return found

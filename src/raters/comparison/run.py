@@ -59,6 +59,7 @@ def run_cells(
     score: ScoreCell,
     num_workers: int | None = None,
     scheduler: str | None = None,
+    *,
     again: bool = False,
     progress: bool = False,
     tell: Tell | None = None,

@@ -43,6 +43,7 @@ USUAL = {"segmentation": "staple", "classification": "hierarchical"}
 def fuse(
     study: Study | Any,  # noqa: ANN401
     method: str | FusionOptions | None = None,
+    *,
     pool: bool = False,
     progress: bool = False,
     model: Model | str | Path | None = None,
@@ -93,12 +94,12 @@ def fuse(
         refuse_complementary(study.annotations, study.classes.names, "a consensus of labels")
     method = method or USUAL[study.kind]
     chosen = method_of(method)
-    chosen.check_options(study.kind, options, pool)
+    chosen.check_options(study.kind, options, pool=pool)
     if chosen.matrices:
         refuse_one_sided(study, method)
     if chosen.images:
         refuse_no_images(study, f": {method} looks at what is marked in them")
-    return Consensus(study, method, pool, options, progress)
+    return Consensus(study, method, pool=pool, options=options, progress=progress)
 
 
 class Consensus:
@@ -111,7 +112,7 @@ class Consensus:
     """
 
     def __init__(
-        self, study: Study, method: str, pool: bool, options: dict[str, Any], progress: bool
+        self, study: Study, method: str, *, pool: bool, options: dict[str, Any], progress: bool
     ) -> None:
         self.study = study
         self.pooled = pool
@@ -217,6 +218,7 @@ class Consensus:
     def write(
         self,
         folder: str | Path,
+        *,
         soft: bool = False,
         overwrite: bool = False,
         progress: bool = False,

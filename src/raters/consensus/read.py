@@ -127,6 +127,8 @@ def read_fusion(folder: str | Path) -> FusionFiles:
             [str(note) for note in content.get("notes", [])],
             None if prior is None else np.array(prior, np.float64),
         )
+    except RatersError:
+        raise
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise RatersError(
             f"found something else ({type(error).__name__}: {error}), "

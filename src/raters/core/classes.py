@@ -189,7 +189,7 @@ class Classes:
         used = {v for c in self.items for v in (c.value, *c.also)}
         return next(v for v in chain(range(255, 0, -1), range(65535, 255, -1)) if v not in used)
 
-    def choose(self, names: Iterable[str], keep_background: bool) -> tuple[Classes, Labels]:
+    def choose(self, names: Iterable[str], *, keep_background: bool) -> tuple[Classes, Labels]:
         """Choose a subset by name or value; also give the table from old class numbers to new ones.
 
         In masks background stays and takes what is not chosen; in tables that becomes MISSING.

@@ -9,9 +9,10 @@ from pathlib import Path
 from raters.core.wording import expected_one_of, printable
 
 
-class RatersError(Exception):
+class RatersError(ValueError):
     """Something in the input that the user can act on.
 
+    It is a `ValueError`, so that `except ValueError` of callers takes it too.
     The message stands alone: it names the file, the value found and the value expected.
     The command line prints it and ends with exit code 2; `raters check` sorts it by `kind`.
 
@@ -54,6 +55,23 @@ class RatersError(Exception):
             case=self.case or case,
             rater=self.rater or rater,
         )
+
+
+_FOR_TRAINING = ("lightning", "monai", "safetensors", "torch")
+
+
+def training_missing(error: ModuleNotFoundError) -> RatersError | None:
+    """Return what to install, if a package of the extra `train` is not there; None for others.
+
+    Example:
+        >>> training_missing(ModuleNotFoundError(name="torch"))
+        RatersError("found no torch, expected it for training: pip install 'raters[train]'")
+    """
+    if error.name not in _FOR_TRAINING:
+        return None
+    return RatersError(
+        f"found no {error.name}, expected it for training: pip install 'raters[train]'"
+    )
 
 
 def one_of(known: Iterable[str], name: str, what: str) -> str:

@@ -92,6 +92,7 @@ def prepare(
     source: str | Path,
     out: str | Path,
     form: str | None = None,
+    *,
     overwrite: bool = False,
     download: bool = False,
     progress: bool = False,
@@ -151,4 +152,4 @@ def _fetch_all(dataset: Dataset, folder: Path, progress: bool) -> None:
         )
     refuse_file(folder)
     for item in dataset.downloads:
-        fetch(item, folder, progress)
+        fetch(item, folder, progress=progress)

@@ -114,6 +114,8 @@ class Dataset:
         errors: tuple[type[Exception], ...] = (OSError, ValueError, EOFError, *also)
         try:
             yield
+        except RatersError:  # it says more
+            raise
         except errors as error:
             raise self.wrong(f"{what}: {error}", path) from None
 

@@ -16,6 +16,7 @@ import numpy as np
 
 from raters.core.arrays import Array
 from raters.core.classes import MISSING, Classes
+from raters.core.errors import RatersError
 from raters.core.whole_numbers import value_counts
 from raters.datasets.base import CodedFiles, Dataset, coded, listed, of_all
 from raters.io import formats
@@ -183,6 +184,8 @@ def draw(path: Path) -> Array:
         content = json.loads(path.read_text(encoding="utf-8"))
         size = int(content["imgWidth"]), int(content["imgHeight"])
         objects = [_outline(entry, path) for entry in content["objects"]]
+    except RatersError:
+        raise
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         message = f"found no polygons ({type(error).__name__}: {error}), expected imgWidth, "
         raise FINE.wrong(f"{message}imgHeight and objects with label and polygon", path) from None

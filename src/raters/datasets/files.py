@@ -49,7 +49,7 @@ class Download:
     bytes: int
 
 
-def fetch(download: Download, folder: Path, progress: bool = False, tries: int = TRIES) -> Path:
+def fetch(download: Download, folder: Path, *, progress: bool = False, tries: int = TRIES) -> Path:
     """Fetch a file; one that is there already is left as it is.
 
     What has come is kept in `<file>.part`, so that a later call resumes from there. The file gets

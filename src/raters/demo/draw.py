@@ -212,7 +212,7 @@ def fetched_digits(folder: Path, progress: bool) -> Path:
 
     try:
         for item in find("mnist-masks").downloads:
-            fetch(item, folder, progress)
+            fetch(item, folder, progress=progress)
     except RatersError as error:
         hint = "if you have MNIST's files, name their folder: raters demo --digits MNIST_FOLDER"
         raise RatersError(f"{error}; {hint}", kind="download") from None

@@ -143,7 +143,7 @@ def evaluate(
         source = (PredictedMasks if is_path else PredictedArrays)(predictions, part)
         cuts = None if isinstance(cut, str) else cuts_of(cut, len(part.classes))
         scoring = Scoring(part, cut=cuts, surfaces=surfaces, unions=merged)
-        result = score_cases(source.stream(), scoring, progress, at_once=True)
+        result = score_cases(source.stream(), scoring, progress=progress, at_once=True)
         result.notes = source.notes + result.notes + list(kept.notes[len(study.notes) :])
     result.split = split or ""
     result.inputs = inputs_of(predictions, study)
@@ -234,7 +234,7 @@ def _evaluate_classes(
         found = arrays.classes()
         notes = arrays.notes
         if found is None:
-            result = score_cases(arrays.stream(), Scoring(study), progress)
+            result = score_cases(arrays.stream(), Scoring(study), progress=progress)
             result.notes = notes + result.notes
             return result
         predicted = found
@@ -301,6 +301,7 @@ def _accuracies(
 def score_cases(
     stream: Stream | Iterable[tuple[Case, Bands]],
     scoring: Scoring,
+    *,
     progress: bool = False,
     at_once: bool = False,
 ) -> Evaluation:

@@ -132,7 +132,7 @@ class Method:
     def _name(self) -> str:
         return next((name for name, method in METHODS.items() if method is self), "this method")
 
-    def check_options(self, kind: str, options: Mapping[str, Any], pool: bool = False) -> None:
+    def check_options(self, kind: str, options: Mapping[str, Any], *, pool: bool = False) -> None:
         """Reject options that the method does not have, and values that they cannot have."""
         from raters.fusion.option_values import refuse_value  # `raters --help` needs no numpy
 

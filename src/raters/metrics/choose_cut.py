@@ -218,7 +218,7 @@ class CutTally:
             raise RatersError("found no reference masks, expected some to choose the best cut by")
         return np.array([_highest(dice) for dice in self.values("best")])
 
-    def area(self, blank: bool = True) -> Floats:
+    def area(self, *, blank: bool = True) -> Floats:
         """Return the cut of each foreground class at which predicted and drawn areas are equal.
 
         Args:
@@ -337,7 +337,7 @@ def best_cut(probabilities: Iterable[ArrayLike], references: Iterable[ArrayLike]
 
 
 def area_cut(
-    probabilities: Iterable[ArrayLike], labels: Iterable[ArrayLike], blank: bool = True
+    probabilities: Iterable[ArrayLike], labels: Iterable[ArrayLike], *, blank: bool = True
 ) -> Floats:
     """Return the cut of each foreground class at which the predicted area is the raters' mean area.
 

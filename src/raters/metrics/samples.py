@@ -40,6 +40,7 @@ def energy_distance(
     num_classes: int = 2,
     distance: Distance = "iou",
     form: str = "v",
+    *,
     root: bool = False,
 ) -> float:
     """Return the generalised energy distance of two sets of masks; 0 is best.
@@ -94,7 +95,7 @@ def energy_distance(
         _distances(first, second, num_classes, distance)
         for first, second in ((raters, samples), (raters, raters), (samples, samples))
     )
-    return energy_from_distances(between, within_raters, within_samples, form, root)
+    return energy_from_distances(between, within_raters, within_samples, form, root=root)
 
 
 def energy_from_distances(
@@ -102,6 +103,7 @@ def energy_from_distances(
     within_a: ArrayLike,
     within_b: ArrayLike,
     form: str = "v",
+    *,
     root: bool = False,
 ) -> float:
     """Return the energy distance from matrices of distances, where they are known already.

@@ -197,6 +197,7 @@ def suggest(
     num_cases: int = 20,
     num_patches: int = 20,
     patch_size: Sequence[int] | None = None,
+    *,
     progress: bool = False,
 ) -> Suggestions:
     """Rank images and patches by how much one more label would tell of the truth.

@@ -151,6 +151,7 @@ def group(
     rng: np.random.Generator,
     raters: int = 5,
     spread: float = SPREAD,
+    *,
     require_dominance: bool = False,
     tries: int = 1000,
 ) -> Matrix:

@@ -155,6 +155,7 @@ def disc_study(
     shape: Sequence[int] = (64, 64),
     seed: int = 0,
     assign: How = "all",
+    *,
     equal: bool = False,
 ) -> Study:
     """Return drawn optic discs in noise, as rim and cup (disc = rim + cup), by seven raters.

@@ -109,7 +109,9 @@ def simulate(
         parse_raters(raters) if isinstance(raters, str) else raters
     )
     if source.kind == "classification":
-        return simulate_classes(source, specs, assign, seed, spread, require_dominance)
+        return simulate_classes(
+            source, specs, assign, seed, spread, require_dominance=require_dominance
+        )
     if isinstance(specs, Mapping):
         raise RatersError("found matrices for masks, expected kinds of raters such as 'over'")
     amounts = Amounts(severity, mean_dice, group_dice)
@@ -225,7 +227,7 @@ def true_transition(study: Study, case: str | int, draws: int = 16) -> Floats:
 
 
 def write_true_confusion(
-    study: Study, path: str | Path, draws: int = 16, progress: bool = False
+    study: Study, path: str | Path, draws: int = 16, *, progress: bool = False
 ) -> None:
     """Write the true confusion of simulated raters as an `.npz` file.
 
@@ -298,6 +300,7 @@ def simulate_classes(
     assign: How,
     seed: int,
     spread: float,
+    *,
     require_dominance: bool,
 ) -> Study:
     """Make the study; the label of a case depends on the seed, its name and the rater's."""

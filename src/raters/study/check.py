@@ -27,7 +27,7 @@ from raters.study.study_file import sum_errors
 from raters.study.triplets import TableBackend
 
 
-def check(study: Study | Any, progress: bool = False) -> CheckReport:  # noqa: ANN401
+def check(study: Study | Any, *, progress: bool = False) -> CheckReport:  # noqa: ANN401
     """Read a whole study once and say what it holds and what is wrong with it.
 
     One bad file never hides the others. Memory does not grow with the number of cases. It takes a

@@ -332,6 +332,8 @@ def _expected(path: Path) -> dict[str, Any]:
             Path(name).name: {key: int(known[key]) for key in ("bytes", "crc32")}
             for name, known in content.items()
         }
+    except RatersError:
+        raise
     except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         message = f"cannot be read ({type(error).__name__}), expected sizes and checksums by file"
         raise RatersError(message, kind="unreadable", file=path) from None

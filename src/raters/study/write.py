@@ -89,6 +89,7 @@ def import_study(
     study: Study,
     folder: str | Path,
     form: str = "canonical",
+    *,
     overwrite: bool = False,
     progress: bool = False,
 ) -> ImportResult:

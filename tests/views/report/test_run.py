@@ -86,7 +86,7 @@ def study() -> Study:
 def run_folder(study: Study, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run of two epochs, one of them a warm-up."""
     folder = tmp_path_factory.mktemp("runs") / "pixel"
-    raters.fit(study, "pixel-cm", False, folder=folder, epochs=2, width=2, depth=2, warm_up=1)
+    raters.fit(study, "pixel-cm", folder=folder, epochs=2, width=2, depth=2, warm_up=1)
     return folder
 
 

@@ -361,7 +361,7 @@ def score_model(
         (case, bands if isinstance(bands, RatersError) else watch(case, bands))
         for case, bands in predict_streams(model, part.iter_cases(), asked)
     )
-    found = score_cases(stream, scoring, progress)
+    found = score_cases(stream, scoring, progress=progress)
     found.method = model.config.method
     found.notes = notes_of(found, model.config, part, known) + found.notes
     return found

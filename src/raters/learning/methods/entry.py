@@ -11,6 +11,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 
 from raters.core.errors import RatersError
+from raters.core.validation import own_errors
 from raters.core.wording import many, worded
 from raters.learning.methods import options as o
 from raters.learning.methods.fields import described
@@ -173,6 +174,7 @@ def parse_options(model: type[T], given: Mapping[str, Any]) -> T:
             expected = "a number" if numeric else "a word"  # True is no 1 here
             raise RatersError(f"found {name}={value}, expected {expected}")
     try:
-        return model.model_validate(dict(given))
+        with own_errors():
+            return model.model_validate(dict(given))
     except ValidationError as error:
         raise RatersError(worded(error)) from None

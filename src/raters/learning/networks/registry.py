@@ -268,6 +268,7 @@ def build_backbone(
     options: NetworkOptions,
     channels: int,
     spatial_dims: int,
+    *,
     dense: bool | None = None,
     own: Own | None = None,
     size: tuple[int, ...] | None = None,

@@ -188,9 +188,10 @@ def _features(path: Path, config: ModelConfig) -> Study:
             file=path,
         )
     try:
-        return _of_arrays(np.array(numbers, np.float64), names, config)
+        features = np.array(numbers, np.float64)
     except ValueError as error:
         raise RatersError(f"{error}, expected numbers", kind="value", file=path) from None
+    return _of_arrays(features, names, config)
 
 
 def _of_arrays(arrays: NDArray[Any], names: list[str], config: ModelConfig) -> Study:

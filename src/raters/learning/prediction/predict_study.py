@@ -71,6 +71,7 @@ def predict_study(
     study: Study,
     folder: str | Path,
     outputs: Outputs | None = None,
+    *,
     overwrite: bool = False,
     progress: bool = False,
 ) -> PredictResult:

@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, PrivateAttr, ValidationError
 
 from raters.core.classes import Classes, LabelClass
 from raters.core.errors import RatersError
+from raters.core.validation import Validated
 from raters.core.wording import listing, many, worded
 from raters.io.formats.base import usable_memory
 from raters.io.paths import refuse_special, written_whole
@@ -45,7 +46,7 @@ class ClassEntry(BaseModel):
     value: int | str
 
 
-class ModelConfig(BaseModel):
+class ModelConfig(Validated):
     """A model without its weights.
 
     Attributes:
@@ -145,10 +146,13 @@ class ModelConfig(BaseModel):
         from raters.learning.networks.backbone import TruthNetwork
         from raters.learning.networks.registry import build_backbone
 
-        dense = self.label_spatial_dims > 0
-        data = (self.channels, self.spatial_dims, dense)
         backbone = build_backbone(
-            self.network, *data, self._own, self.patch_size or self.image_size
+            self.network,
+            self.channels,
+            self.spatial_dims,
+            dense=self.label_spatial_dims > 0,
+            own=self._own,
+            size=self.patch_size or self.image_size,
         )
         return TruthNetwork(backbone, len(self.classes), self.label_spatial_dims)
 
@@ -305,6 +309,8 @@ def _unlike(config: ModelConfig, found: Shapes) -> Iterator[str]:
     """Name weights of other shapes than the configuration's, on a device that holds no numbers."""
     try:
         outline = _outline(config)
+    except RatersError:
+        raise
     except (RuntimeError, OverflowError, MemoryError, TypeError, ValueError) as error:
         why = str(error).splitlines()[0]
         yield (

@@ -346,6 +346,8 @@ class Learner(lightning.LightningModule):
             self.stopped = bool(state["stopped"])
             self.best = Best(**{**state["best"], "score": tuple(state["best"]["score"])})
             self.method.load_training_state(state["method"])
+        except RatersError:
+            raise
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise RatersError(
                 f"found a checkpoint of another version of raters (without {error}), expected one "

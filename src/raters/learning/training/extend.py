@@ -50,6 +50,7 @@ FASTER = 10.0
 def extend(
     model: Model,
     study: Study | Any,  # noqa: ANN401
+    *,
     progress: Progress = None,
     **options: Any,  # noqa: ANN401
 ) -> Model:

@@ -42,6 +42,7 @@ from raters.study.study import Study
 def fit(
     study: Study | Any,  # noqa: ANN401
     method: str | MethodOptions | Checked | None = None,
+    *,
     progress: Progress = None,
     folder: str | Path | None = None,
     resume: bool = False,

@@ -122,6 +122,8 @@ def read_scores(folder: str | Path) -> dict[str, Any]:
         found = json.loads(read_text(path))
     except FileNotFoundError:
         return {}
+    except RatersError:
+        raise
     except (ValueError, RecursionError) as error:
         raise RatersError(f"found no JSON ({error}), expected scores", file=path) from None
     if not isinstance(found, dict):

@@ -108,6 +108,7 @@ def confusion(
     raters: Sequence[str] | None = None,
     truth: ArrayLike | None = None,
     theme: Theme = "light",
+    *,
     numbers: bool | None = None,
     rows: str = "true class",
     columns: str = "observed class",

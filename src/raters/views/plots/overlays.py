@@ -63,6 +63,7 @@ def overlay(
     axis: int | None = None,
     channel: int | None = None,
     spacing: Sequence[float] | None = None,
+    *,
     entropy: bool = False,
     zoom: bool = False,
     theme: Theme = "light",
@@ -359,6 +360,8 @@ def mask_stack(masks: ArrayLike) -> Array:
     """Return masks as `(raters, *space)` of 2D or 3D; reject what cannot be drawn."""
     try:
         array = label_array(masks)
+    except RatersError:
+        raise
     except ValueError:
         raise RatersError("found masks of different shapes, expected one shape") from None
     if array.ndim not in (3, 4) or not array.size:

@@ -43,6 +43,7 @@ def agreement(
     class_name: str = ALL,
     order: Order = "given",
     theme: Theme = "light",
+    *,
     numbers: bool | None = None,
 ) -> Figure:
     """Draw the agreement of each pair of raters; a pair with nothing in common is a gap.

@@ -32,6 +32,7 @@ _TICKS = {-1.0: "nothing", -1 / 3: "half", 0.0: "same", 1 / 3: "double", 1.0: "a
 def volumes(
     study: Study,
     class_name: str | None = None,
+    *,
     relative: bool = True,
     progress: bool = False,
     theme: Theme = "light",
@@ -65,7 +66,7 @@ def volumes(
         raise RatersError("found no cases or no raters, expected volumes to compare")
     if study.kind == "classification":
         return _shares(study, theme)
-    found = case_volumes(study, class_name, progress) if measured is None else measured
+    found = case_volumes(study, class_name, progress=progress) if measured is None else measured
     size = "volume" if len(study[0].geometry.shape) == 3 else "area"
     unit = study[0].geometry.volume_unit
     ticks = _TICKS if relative else None
@@ -75,7 +76,7 @@ def volumes(
     return _strips(names, values.reshape(-1, len(names)), title, theme, ticks)
 
 
-def case_volumes(study: Study, class_name: str | None = None, progress: bool = False) -> Floats:
+def case_volumes(study: Study, class_name: str | None = None, *, progress: bool = False) -> Floats:
     """Return the volume that each rater drew in each case, `(cases, raters)`; NaN where unknown.
 
     (`raters.assessment.agreement_findings.measured` has them too, beside all pairs, which takes
@@ -162,6 +163,7 @@ def distance_counts(
     consensus: Consensus,
     bins: ArrayLike = DEFAULT_BINS,
     class_name: str | None = None,
+    *,
     progress: bool = False,
 ) -> DistanceCounts:
     """Count over all cases of a consensus of masks (`raters.fuse`).
