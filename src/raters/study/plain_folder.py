@@ -15,6 +15,7 @@ from raters.io import formats
 from raters.io.paths import PREDICT_JOURNAL
 from raters.io.results import JOURNAL_FILE
 from raters.study import layout_names
+from raters.study.exports import known_export
 from raters.study.layouts import (
     MOST_LEVELS,
     Layout,
@@ -25,7 +26,11 @@ from raters.study.layouts import (
 )
 from raters.study.pattern import Pattern, is_pattern, there
 from raters.study.places import StudySource, is_source, read_source
+from raters.study.plain_table import guess_table, is_labels, is_truth, may_hold_labels, said
 from raters.study.study_file import STUDY_FILE
+from raters.study.table_columns import ROLES
+
+TABLE_SUFFIXES = (".csv", ".tsv", ".txt", ".dat", ".parquet", ".csv.gz", ".xlsx")
 
 _MOST_FILES = 200_000
 _MOST_SHOWN = 3
@@ -62,7 +67,47 @@ def guess_source(given: Mapping[str, Any]) -> Guess | None:
     file = source / STUDY_FILE if source.is_dir() else source
     if file.suffix in (".yaml", ".yml") and file.is_file() and is_source(file):
         return _saved(file, given)
-    return guess_folder(source, given) if is_plain(source) else None
+    if is_plain(source):
+        guess = guess_folder(source, given)
+        return _tables(source, given) if guess is None else guess
+    is_table = source.is_file() and source.name.lower().endswith(TABLE_SUFFIXES)
+    return _of_table(source, given) if is_table else None
+
+
+def _of_table(path: Path, given: Mapping[str, Any], truth: Path | None = None) -> Guess | None:
+    """Return how a table is taken; None where its columns are called as usual."""
+    arguments = guess_table(path, given)
+    if not arguments and truth is None:
+        return None
+    arguments = {**{role: given.get(role, role) for role in ROLES}, **arguments}
+    if truth is not None and given.get("reference") is None:
+        arguments["reference"] = str(truth)
+    return Guess({"source": str(path), **arguments}, said(path, arguments))
+
+
+def _tables(folder: Path, given: Mapping[str, Any]) -> Guess | None:
+    """Take a folder that holds one table of labels, and perhaps one of true labels."""
+    paths = [folder / name for name in files_below(folder) if "/" not in name]
+    tables = [path for path in paths if path.name.lower().endswith(TABLE_SUFFIXES)]
+    tables = [path for path in tables if _is_readable(path)]
+    labels = [path for path in tables if is_labels(path)]
+    truths = [path for path in tables if is_truth(path)]
+    if len(labels) > 1:
+        commands = [f"\n  {shlex.join(['raters', 'check', str(path)])}" for path in labels]
+        message = f"found {len(labels)} tables of labels; which one is meant?{''.join(commands)}"
+        raise RatersError(message, kind="layout", file=folder)
+    if labels:
+        guess = _of_table(labels[0], given, truths[0] if len(truths) == 1 else None)
+        return guess or Guess({"source": str(labels[0])}, f"taken as {labels[0]}")
+    return None
+
+
+def _is_readable(path: Path) -> bool:
+    try:
+        is_labels(path)
+    except RatersError:
+        return False
+    return True
 
 
 def _saved(file: Path, given: Mapping[str, Any]) -> Guess:
@@ -119,11 +164,18 @@ def no_layout(folder: Path) -> RatersError:
         return RatersError(message, kind="not-a-study", file=folder)
     paths = files_below(folder)
     pattern = one_rater_pattern(paths)
-    hint = ""
+    table = _first_table(folder, paths)
+    export = next((e for e in (known_export(folder / path) for path in paths) if e), None)
     if pattern is not None:
         hint = f"; did you mean the pattern {_below(folder, pattern)!r}?"
+    elif table is not None:
+        hint = f"; tables are read one by one: {shlex.join(['raters', 'check', table])}"
+    elif export is not None:
+        hint = f"; {export}"
     elif _is_flat(paths):
         hint = "; if these are the masks of one rater, name the folder above"
+    else:
+        hint = "; 'raters prepare --help' lists the public data sets that are read as they are"
     message = (
         f"found no {STUDY_FILE} in it, and no names that tell raters from cases; expected a folder "
         "per rater ('masks/{rater}/{case}.nii.gz') or per case ('masks/{case}/{rater}.nii.gz'), or "
@@ -151,8 +203,17 @@ def _walk(folder: Path) -> Iterator[str]:
                 yield (relative / name).as_posix()
 
 
+def _first_table(folder: Path, paths: Sequence[str]) -> str | None:
+    """Return the first table that may hold labels of raters."""
+    tables = [path for path in paths if path.lower().endswith(TABLE_SUFFIXES)]
+    for path in tables:
+        if _is_readable(folder / path) and may_hold_labels(folder / path):
+            return _below(folder, path)
+    return None
+
+
 def _is_flat(paths: Sequence[str]) -> bool:
-    names = [path for path in paths if formats.suffix_of(path)]
+    names = [path for path in paths if formats.suffix_of(path) not in ("", ".dcm", ".npy")]
     return len(names) > 1 and not any("/" in name for name in names)
 
 

@@ -21,16 +21,15 @@ from raters.study.annotations import usual_unmarked
 from raters.study.backend import Absent, LabelRules, Overlap, Resample
 from raters.study.backend_files import FilesBackend
 from raters.study.data import ANONYMOUS
+from raters.study.exports import known_export
 from raters.study.foreign import library_class
 from raters.study.pattern import Pattern, is_pattern
-from raters.study.plain_folder import guess_source, no_layout
+from raters.study.plain_folder import TABLE_SUFFIXES, guess_source, no_layout
 from raters.study.study import Study
 from raters.study.study_file import CASES_FILE, STUDY_FILE
 
 if TYPE_CHECKING:
     import pandas as pd
-
-TABLE_SUFFIXES = (".csv", ".tsv", ".txt", ".dat", ".parquet", ".csv.gz")
 
 
 def read(
@@ -65,9 +64,9 @@ def read(
 
     Args:
         source: A pattern (`"masks/{rater}/{case}.nii.gz"`), a folder (a plain one: its layout is
-            guessed, and said in `notes`), a
-            manifest (CSV with the columns case, rater, mask, ...) or a table of class labels: a
-            file, or a pandas frame (`Study.from_frame` says how it is understood).
+            guessed, and said in `notes`), a manifest (CSV with the columns case, rater, mask, ...),
+            what `raters check --save` wrote, or a table of class labels: a file, or a pandas frame
+            (`Study.from_frame` says how it is understood).
         images: A pattern for images (`"images/{case}_{modality}.nii.gz"`); for tables also a
             `.npy` array of features or images, one row per task in the order of the table's tasks.
         reference: A pattern for true or adjudicated masks; for tables a file with one label per
@@ -293,6 +292,9 @@ def _is_manifest(path: Path) -> bool:
         )
         raise RatersError(message, kind="missing-file", file=path)
     if not path.name.lower().endswith(TABLE_SUFFIXES):
+        export = known_export(path)
+        if export is not None:
+            raise export
         message = (
             f"found a file that is not a table ({', '.join(TABLE_SUFFIXES)}), expected a table, "
             "a folder, or a pattern such as 'masks/{rater}/{case}.nii.gz'"
