@@ -13,8 +13,9 @@ from raters.io.paths import PREDICT_JOURNAL, refuse_file
 from raters.io.results import only_one
 from raters.study.foreign import library_class
 from raters.study.order import Given
-from raters.study.pattern import is_pattern, suggest_pattern, there
+from raters.study.pattern import is_pattern, there
 from raters.study.places import SOURCE_FILE, Inputs, remembered_options, remembered_study
+from raters.study.plain_folder import guess_source
 from raters.study.read import read
 from raters.study.study import Study
 from raters.study.study_file import STUDY_FILE
@@ -61,9 +62,9 @@ def kind_of(path: str | Path) -> Kind:
     )
     if has(PREDICT_JOURNAL):
         raise RatersError(f"found predictions, {expected}", kind="not-a-report", file=folder)
-    guess = suggest_pattern(folder)
-    hint = f"; did you mean the pattern {guess}?" if guess else ""
-    found = f"found none of study, fusion and run in it, {expected}; {there(folder)}{hint}"
+    if guess_source({"source": folder}) is not None:
+        return "study"
+    found = f"found none of study, fusion and run in it, {expected}; {there(folder)}"
     raise RatersError(found, kind="not-a-report", file=folder)
 
 

@@ -27,7 +27,7 @@ from tests.support.command_line import (
     save_png,
 )
 
-READ_ONLY = {"check", "methods"}
+READ_ONLY = {"methods"}
 """Verbs that write nothing."""
 
 MASKS = "masks/{rater}/{case}.png"
@@ -50,6 +50,7 @@ class Case:
 
 
 CASES = [
+    Case("check", "--save", (MASKS,), ("cases.csv", "study/study.yaml", "masks/ann/c0.png")),
     Case("agree", "--maps", STUDY, PLACES),
     Case("agree", "--maps", (MASKS,), ("images", "masks/ann")),  # images that nobody named
     Case("agree", "--out", ("cases.csv", "--images", "images/{case}.png"), (".",)),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import defaultdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from raters.study.check_report import CheckReport, Problem
 
 _MOST_PROBLEMS = 5
+_SAVE = "Write what STUDY was taken as into a file that every verb takes as STUDY."
 
 
 @takes_study
@@ -29,6 +31,7 @@ def check(
     opened: OpenStudy,
     as_json: AsJson = False,
     strict: Annotated[bool, Option(help="Exit with code 1 on warnings, too.")] = False,
+    save: Annotated[str, Option(metavar="NAME.yaml", help=_SAVE, show_default=False)] = "",
 ) -> None:
     """Show what a study holds and every problem, with the file.
 
@@ -37,12 +40,18 @@ def check(
     raters check "masks/{rater}/{case}.nii.gz" --images "images/{case}.nii.gz"
     """
     from raters.study.check import check as check_study
+    from raters.study.places import refuse_saving, write_source
 
+    if save:
+        refuse_saving(Path(save))
     report = check_study(opened(strict=False), progress=sys.stderr.isatty())
     if as_json:
         terminal.json(report.to_dict())
     else:
         _show(report)
+    if save:
+        write_source(Path(save), opened.described())
+        typer.echo(f"saved: {save}", err=True)
     if report.errors:
         raise typer.Exit(2)
     if strict and report.warnings:

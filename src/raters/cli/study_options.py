@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
-from typer import Argument, Option
+from typer import Argument, Option, echo
 from typer.models import ArgumentInfo
 
 from raters.core.errors import RatersError
@@ -94,6 +94,7 @@ class OpenStudy:
 
     def __init__(self, given: dict[str, Any]) -> None:
         self.given = given
+        self._guesses: dict[str, dict[str, Any]] = {}
 
     def __call__(self, strict: bool = True, truth: bool = False, **other: str) -> Study:
         """Open it; `other` takes the place of what was given."""
@@ -105,7 +106,21 @@ class OpenStudy:
             )
         from raters.study.read import read
 
-        return read(**read_options(given), strict=strict, truth=truth)
+        options = read_options(given) if truth else self._resolved(given)
+        return read(**options, strict=strict, truth=truth)
+
+    def _resolved(self, given: dict[str, Any]) -> dict[str, Any]:
+        """Return the arguments of `raters.read`, plain folders guessed and said once."""
+        from raters.study.plain_folder import guess_source
+
+        options = read_options(given)
+        source = options["source"]
+        if source not in self._guesses:
+            guess = guess_source(options)
+            self._guesses[source] = {} if guess is None else guess.arguments
+            if guess is not None:
+                echo(guess.line, err=True)
+        return options | self._guesses[source]
 
     @property
     def changed(self) -> dict[str, Any]:
@@ -114,7 +129,7 @@ class OpenStudy:
 
     def described(self) -> dict[str, Any]:
         """Return the arguments of `raters.read` with which it is opened."""
-        return read_options(self.given)
+        return self._resolved(self.given)
 
 
 def read_options(given: Mapping[str, Any]) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import re
+import zipfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -176,6 +177,8 @@ def open_table(path: Path, wide: bool, header: bool | None, rules: CellRules) ->
     if path.is_dir():
         raise RatersError("is a folder, expected a table", kind="unreadable")
     refuse_special(path)
+    if path.suffix.lower() == ".xlsx":
+        return sheet(path, wide, header, rules)
     with table_text.open_bytes(path) as stream:
         head = stream.read(table_text.HEAD_BYTES)
     if head.startswith(b"PAR1") or path.suffix.lower() in (".parquet", ".pq"):
@@ -184,11 +187,66 @@ def open_table(path: Path, wide: bool, header: bool | None, rules: CellRules) ->
     separator = table_text.separator(path, text)
     first = table_text.first_row(text, separator)
     if header is None:
-        # A header of numbers, where pandas left its index without a name.
-        numbered = len(first) > 2 and first == ["", *map(str, range(len(first) - 1))]
-        data = all(rules.is_missing(cell) or number(cell) is not None for cell in first)
-        header = not wide or numbered or not data
+        header = _has_header(first, wide, rules)
     return _Text(path, separator, first, header)
+
+
+def _has_header(first: Sequence[str], wide: bool, rules: CellRules) -> bool:
+    """Return whether the first row of a table names its columns."""
+    # A header of numbers, where pandas left its index without a name.
+    numbered = len(first) > 2 and first == ["", *map(str, range(len(first) - 1))]
+    data = all(rules.is_missing(cell) or number(cell) is not None for cell in first)
+    return not wide or numbered or not data
+
+
+def sheet(path: Path, wide: bool, header: bool | None, rules: CellRules) -> TableFile:
+    """Read the first sheet of an Excel file."""
+    try:
+        import openpyxl
+    except ImportError as error:
+        message = (
+            "found an Excel file, expected the extra that reads it (pip install 'raters[excel]'), "
+            "or the sheet saved as CSV (UTF-8)"
+        )
+        raise RatersError(message, kind="missing-package", file=path) from error
+    try:
+        book = openpyxl.load_workbook(path, read_only=True, data_only=True)
+    except (zipfile.BadZipFile, KeyError, ValueError) as error:
+        raise RatersError(f"is no Excel file ({error})", kind="unreadable") from error
+    try:
+        rows = [_cells(row) for row in book.worksheets[0].iter_rows(values_only=True)]
+    finally:
+        book.close()
+    rows = [row for row in rows if any(row)]
+    if not rows:
+        raise RatersError("is empty, expected a table with a row per label or task", kind="table")
+    if header is None:
+        header = _has_header(rows[0], wide, rules)
+    return _Sheet(path, tuple(rows), header)
+
+
+def _cells(row: Sequence[object]) -> list[str]:
+    """Return the cells of a row as texts; whole numbers have no fraction."""
+    texts = []
+    for value in row:
+        whole = isinstance(value, float) and value.is_integer()
+        texts.append("" if value is None else str(int(value) if whole else value).strip())  # type: ignore[call-overload]
+    return texts
+
+
+@dataclass(frozen=True)
+class _Sheet:
+    path: Path
+    rows: tuple[list[str], ...]
+    header: bool
+
+    @property
+    def names(self) -> list[str]:
+        return self.rows[0] if self.header else [str(k) for k in range(len(self.rows[0]))]
+
+    def batches(self, columns: Sequence[int]) -> Iterator[list[pa.Array]]:
+        rows = self.rows[int(self.header) :]
+        yield [pa.array([row[k] for row in rows], pa.string()) for k in columns]
 
 
 @contextmanager

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import BaseModel, ConfigDict
 
 from raters.core.errors import RatersError
-from raters.io.paths import case_path
+from raters.io.paths import case_path, refuse_special
 from raters.io.plain_yaml import read_plain_yaml, write_yaml
 from raters.study.annotations import Annotation, Unmarked
 from raters.study.backend import Absent, Overlap, Resample
@@ -256,14 +256,19 @@ def remember_study(folder: str | Path, options: Mapping[str, Any]) -> Path:
         >>> path.read_text().splitlines()
         ['format: raters-source/1', 'source: ../{rater}/{case}.png']
     """
+    path = Path(folder) / SOURCE_FILE
+    write_source(path, options)
+    return path
+
+
+def write_source(path: Path, options: Mapping[str, Any]) -> None:
+    """Write the arguments of `raters.read` into a file; paths are relative to its folder."""
     content = StudySource(**options).model_dump(exclude_defaults=True)
-    home = os.path.realpath(folder)
+    home = os.path.realpath(path.parent)
     for name in _PATHS:
         if name in content:
             content[name] = relative_path(content[name], home)
-    path = Path(folder) / SOURCE_FILE
     write_yaml(path, {"format": FORMAT, **content}, width=1000)
-    return path
 
 
 def remembered_options(folder: str | Path) -> dict[str, Any] | None:
@@ -273,17 +278,44 @@ def remembered_options(folder: str | Path) -> dict[str, Any] | None:
         RatersError: The file holds something else; what it holds is never run.
     """
     path = Path(folder) / SOURCE_FILE
-    if not path.exists():
-        return None
+    return read_source(path) if path.exists() else None
+
+
+def read_source(path: Path) -> dict[str, Any]:
+    """Return the arguments of `raters.read` that a file holds.
+
+    Raises:
+        RatersError: The file holds something else; what it holds is never run.
+    """
     content = read_plain_yaml(path, StudySource, FORMAT).model_dump(exclude_defaults=True)
     content.pop("format", None)
-    home = os.path.realpath(folder)
+    home = os.path.realpath(path.parent)
     for name in _PATHS:
         if name in content:
             whole = Path(os.path.normpath(Path(home) / content[name]))
             if _looks_like_path(content[name]) or whole.exists():
                 content[name] = str(whole)
     return content
+
+
+def is_source(path: Path) -> bool:
+    """Return whether a file holds the arguments of `raters.read`, by its first line."""
+    try:
+        refuse_special(path)
+        with open(path, encoding="utf-8") as file:
+            return file.readline().strip() == f"format: {FORMAT}"
+    except (OSError, UnicodeDecodeError):
+        return False
+
+
+def refuse_saving(path: Path) -> None:
+    """Reject a name under which no study can be saved, or that is taken by something else."""
+    if path.suffix not in (".yaml", ".yml"):
+        raise RatersError("found a name to save the study under, expected NAME.yaml", file=path)
+    if not path.parent.is_dir():
+        raise RatersError("no such folder to save the study in", file=path.parent)
+    if path.exists() and not is_source(path):
+        raise RatersError("found another file there, expected a new name", file=path)
 
 
 def remembered_study(folder: str | Path, **changed: Any) -> Study | None:  # noqa: ANN401

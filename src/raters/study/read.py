@@ -15,22 +15,21 @@ from raters.core.classes import Classes
 from raters.core.errors import RatersError
 from raters.core.wording import many
 from raters.io.paths import refuse_special
-from raters.io.results import JOURNAL_FILE
 from raters.io.table_files import Missing
 from raters.study import files_index, study_file
 from raters.study.annotations import usual_unmarked
 from raters.study.backend import Absent, LabelRules, Overlap, Resample
 from raters.study.backend_files import FilesBackend
 from raters.study.data import ANONYMOUS
+from raters.study.exports import known_export
 from raters.study.foreign import library_class
 from raters.study.pattern import Pattern, is_pattern
+from raters.study.plain_folder import TABLE_SUFFIXES, guess_source, no_layout
 from raters.study.study import Study
 from raters.study.study_file import CASES_FILE, STUDY_FILE
 
 if TYPE_CHECKING:
     import pandas as pd
-
-TABLE_SUFFIXES = (".csv", ".tsv", ".txt", ".dat", ".parquet", ".csv.gz")
 
 
 def read(
@@ -64,9 +63,10 @@ def read(
     r"""Open a study; masks and images are read when they are asked for.
 
     Args:
-        source: A pattern (`"masks/{rater}/{case}.nii.gz"`), a folder written by `raters`, a
-            manifest (CSV with the columns case, rater, mask, ...) or a table of class labels: a
-            file, or a pandas frame (`Study.from_frame` says how it is understood).
+        source: A pattern (`"masks/{rater}/{case}.nii.gz"`), a folder (a plain one: its layout is
+            guessed, and said in `notes`), a manifest (CSV with the columns case, rater, mask, ...),
+            what `raters check --save` wrote, or a table of class labels: a file, or a pandas frame
+            (`Study.from_frame` says how it is understood).
         images: A pattern for images (`"images/{case}_{modality}.nii.gz"`); for tables also a
             `.npy` array of features or images, one row per task in the order of the table's tasks.
         reference: A pattern for true or adjudicated masks; for tables a file with one label per
@@ -119,6 +119,10 @@ def read(
         if not isinstance(path, str | os.PathLike) and (path is not None or path is source):
             raise RatersError(f"found {type(path).__name__}, expected {expected}")
     text = os.fspath(cast("str | Path", source))
+    guess = None if truth else guess_source(given)
+    if guess is not None:
+        study = read(**{**given, **guess.arguments})
+        return replace(study, notes=(*study.notes, guess.line))
     if is_pattern(text) or Path(text).is_dir():
         _refuse_for_tables(columns, text)
     if is_pattern(text) and truth and "{rater}" not in text:
@@ -288,6 +292,9 @@ def _is_manifest(path: Path) -> bool:
         )
         raise RatersError(message, kind="missing-file", file=path)
     if not path.name.lower().endswith(TABLE_SUFFIXES):
+        export = known_export(path)
+        if export is not None:
+            raise export
         message = (
             f"found a file that is not a table ({', '.join(TABLE_SUFFIXES)}), expected a table, "
             "a folder, or a pattern such as 'masks/{rater}/{case}.nii.gz'"
@@ -330,7 +337,7 @@ def _of_files(found: files_index.FilesIndex, values: Any, rules: LabelRules) -> 
 def open_folder(folder: Path) -> Study:
     """Open a folder that `raters` wrote."""
     if not (folder / STUDY_FILE).exists():
-        raise _not_a_study(folder)
+        raise no_layout(folder)
     from raters.study.packed import lost_images, open_packed
 
     content = study_file.read_study_file(folder)
@@ -375,19 +382,3 @@ def _rows(given: list[str] | None, cases: int, folder: Path) -> NDArray[np.intp]
             f"found row {bad!r}, expected numbers from 0", kind="columns", file=folder / CASES_FILE
         )
     return np.array(range(cases) if given is None else given, np.intp)
-
-
-def _not_a_study(folder: Path) -> RatersError:
-    """Return what is in the folder and which pattern may be meant."""
-    if (folder / JOURNAL_FILE).exists():
-        message = "holds an import that is not finished: run the same 'raters import' again"
-        return RatersError(message, kind="not-a-study", file=folder)
-    from raters.study.pattern import suggest_pattern, there
-
-    guess = suggest_pattern(folder)
-    hint = f"; did you mean the pattern {guess}?" if guess else ""
-    message = (
-        f"found no {STUDY_FILE} in it, expected a folder written by 'raters import' "
-        f"or a pattern such as 'masks/{{rater}}/{{case}}.nii.gz'; {there(folder)}{hint}"
-    )
-    return RatersError(message, kind="not-a-study", file=folder)

@@ -25,6 +25,7 @@ from raters.study.foreign import Given, array_of, library_class
 from raters.study.packed import open_array
 from raters.study.pattern import Pattern, is_pattern
 from raters.study.study import Study
+from raters.study.table_columns import guess_columns
 from raters.study.tables import read_table, triplets_of
 from raters.study.triplets import TableBackend, Triplets
 
@@ -44,7 +45,8 @@ def read_table_study(
     tasks = [str(task) for task in triplets.tasks]
     truth = None
     if reference is not None:
-        found = labels_of_tasks(Path(reference), tasks, columns["task"], columns["label"])
+        own = Path(reference).exists() and Path(reference).samefile(path)
+        found = labels_of_tasks(Path(reference), tasks, columns["task"], columns["label"], own)
         truth = as_values([found.get(task) for task in tasks], Path(reference))
 
     def files(column: str) -> dict[str, Path]:
@@ -131,13 +133,38 @@ def _matched(pattern: Pattern) -> dict[str, Path]:
     return files
 
 
-def labels_of_tasks(path: Path, tasks: list[str], task: str, label: str) -> dict[str, str]:
-    """Read one label per task: by the columns of task and label, or one per line, in order."""
+def labels_of_tasks(
+    path: Path, tasks: list[str], task: str, label: str, is_own: bool = False
+) -> dict[str, str]:
+    """Read one label per task: by the columns of task and label, or one per line, in order.
+
+    Args:
+        path: The file.
+        tasks: The tasks, in their order.
+        task: The column of tasks; without it the one whose name says so.
+        label: The column of labels; without it the one whose name says 'truth', or 'label'.
+        is_own: The file is the table of the raters' labels, where `label` is what they said.
+    """
     lines = _lines(path)
     if lines and len(lines) == len(tasks) and not any(c in lines[0] for c in ",;\t"):
         return dict(zip(tasks, lines, strict=True))
     hint = f"or {len(tasks)} lines with one label each"
+    task, label = _columns_of_truth(path, task, label, is_own)
     return read_column(path, task, label, hint)
+
+
+def _columns_of_truth(path: Path, task: str, label: str, is_own: bool) -> tuple[str, str]:
+    """Return the columns of task and truth: the given ones if they are there, else by name."""
+    with reading(path):
+        names = open_table(path, wide=False, header=True, rules=CellRules()).names
+    if task not in names:
+        task = guess_columns(names, {}).only("task") or task
+    columns = guess_columns(names, {"task": task})
+    if label not in names or is_own:
+        others = [name for name in names if name != task]
+        last = others[0] if len(names) == 2 and task in names else label
+        label = columns.only("truth") or columns.only("label") or last
+    return task, label
 
 
 def _lines(path: Path) -> list[str]:
