@@ -293,6 +293,29 @@ def _with_rater_folder(group: Sequence[LayoutFile], level: int) -> Iterator[_Tem
             values.append(found)
         levels = _levels(group, {**named, level: "rater"}, {level: slot})
         yield _Template(levels, stem, tuple(values))
+    ends = _own_ends(group, inner, level)
+    if ends:
+        values = []
+        for file, text in zip(group, inner, strict=True):
+            found = {name: file.folders[k] for k, name in named.items()}
+            rater = file.folders[level]
+            found |= {"rater": rater[len(slot) :], "case": text.removesuffix(ends[rater])}
+            values.append(found)
+        levels = _levels(group, {**named, level: "rater"}, {level: slot})
+        separator = next(iter(ends.values()))[0]
+        yield _Template(levels, f"{before}{{case}}{separator}*{after}", tuple(values))
+
+
+def _own_ends(group: Sequence[LayoutFile], inner: Sequence[str], level: int) -> dict[str, str]:
+    """Return what the names of each rater end with, if it differs, as in ann/c1_1, bob/c1_2."""
+    ends: dict[str, set[str]] = defaultdict(set)
+    for file, text in zip(group, inner, strict=True):
+        ends[file.folders[level]].add("".join(_split(text)[-2:]))
+    own = {rater: next(iter(found)) for rater, found in ends.items() if len(found) == 1}
+    separators = {end[0] for end in own.values() if end and end[0] in SEPARATORS}
+    if len(own) < len(ends) or len(set(own.values())) < len(own) or len(separators) != 1:
+        return {}
+    return own if all(end[0] in SEPARATORS for end in own.values()) else {}
 
 
 def _levels(
