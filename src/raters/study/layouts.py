@@ -196,7 +196,11 @@ def _candidates(
     """Try each level, and each end of the stem, as the place of the rater."""
     depth = len(group[0].folders)
     for level in range(depth):
-        yield from _layouts(group, _with_rater_folder(group, level), files, roles)
+        # A folder 'masks' beside those of raters is not by one of them.
+        named = [file for file in group if not names.is_container(file.folders[level])]
+        folders = {file.folders[level] for file in named}
+        chosen = named if len(folders) > 1 else group
+        yield from _layouts(chosen, _with_rater_folder(chosen, level), files, roles)
     yield from _layouts(group, _with_rater_as_stem(group, files, roles), files, roles)
     for end in ("last", "first"):
         yield from _layouts(group, _with_rater_in_stem(group, end), files, roles)
