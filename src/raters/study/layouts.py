@@ -40,6 +40,7 @@ class Layout:
         raters: The names of the raters.
         cases: The number of cases.
         score: How likely it is, from 0 to 1.
+        missing: How many masks there would be more if each rater had drawn each case.
         anonymous: The raters are numbered slots, and need not be the same people in each case.
         images: The pattern of images, if there are any.
         reference: The pattern of references, if there are any.
@@ -51,6 +52,7 @@ class Layout:
     raters: tuple[str, ...]
     cases: int
     score: float
+    missing: int = 0
     anonymous: bool = False
     images: str | None = None
     reference: str | None = None
@@ -491,7 +493,14 @@ def _scored(group: Sequence[LayoutFile], template: _Template) -> Layout | None:
         score *= 0.6
     pattern = template.pattern(group[0].suffix)
     return Layout(
-        pattern, tuple(raters), len(by_case), score, slots, used=frozenset(used), example=example
+        masks=pattern,
+        raters=tuple(raters),
+        cases=len(by_case),
+        score=score,
+        missing=len(raters) * len(by_case) - pairs,
+        anonymous=slots,
+        used=frozenset(used),
+        example=example,
     )
 
 
