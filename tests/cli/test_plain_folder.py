@@ -37,6 +37,13 @@ def test_what_raters_wrote_beside_the_data_is_no_part_of_it(
     assert raters.read(tmp_path).notes == before.notes
 
 
+def test_masks_that_are_missing_are_counted(run_raters: Run, tmp_path: Path) -> None:
+    draw_masks(tmp_path)
+    (tmp_path / "masks/bob/c1.png").unlink()
+    line = run_raters("check", tmp_path / "masks").err.strip()
+    assert line.endswith(": 2 raters, 3 cases, 1 mask missing")
+
+
 def test_every_verb_takes_the_folder(run_raters: Run, tmp_path: Path) -> None:
     draw_masks(tmp_path)
     for verb in (["agree"], ["fuse", "-m", "vote", "-o", tmp_path / "out"]):

@@ -72,7 +72,7 @@ KNOWN = [
     ),
     pytest.param(
         named("labelsTr_{r}/{c}.nii.gz", r=RATERS, c=CASES),
-        "{rater}/{case}.nii.gz",
+        "labelsTr_{rater}/{case}.nii.gz",
         3,
         4,
         id="nnU-Net",
@@ -206,3 +206,15 @@ def test_raters_who_skipped_many_cases_are_found() -> None:
 def test_layouts_do_not_depend_on_the_order_of_files() -> None:
     files = MASKS + named("images/{c}.jpg", c=CASES)
     assert find_layouts(files) == find_layouts(files[::-1])
+
+
+def test_numbers_of_observers_in_folders_and_files() -> None:
+    files = named("{c}_test.tif", c=CASES)
+    files = [f"test/images/{name}" for name in files]
+    files += named("test/1st_manual/{c}_manual1.gif", c=CASES)
+    files += named("test/2nd_manual/{c}_manual2.gif", c=CASES)
+    files += named("test/mask/{c}_test_mask.gif", c=CASES)
+    found = find_layouts(files)[0]
+    assert found.masks == "test/{rater}/{case}_*.gif"
+    assert found.images == "test/images/{case}_test.tif"
+    assert left_out(found, files) == "test/mask/ (4 files)"

@@ -15,6 +15,7 @@ from raters.core.classes import MISSING, Classes
 from raters.core.errors import RatersError
 from raters.core.progress import ordered_map, track
 from raters.core.wording import listing, many
+from raters.study import check_odd as odd
 from raters.study import check_report as hints
 from raters.study.annotations import reading
 from raters.study.backend_files import FilesBackend, add_names
@@ -86,6 +87,7 @@ class _Tally:
         self.failed: Counter[str | None] = Counter()
         self.covered: Counter[str] = Counter()
         self.shared = self.coded = False
+        self.by_raters: Counter[int] = Counter()
         self.rare = hints.RareValues()
         self.unmarked = UnmarkedValues(study)
 
@@ -98,6 +100,8 @@ class _Tally:
         self.failed.update(errors - set(scan.masks))
         labelled = [r for r, m in scan.masks.items() if r and labelled_values(m, self.study)]
         self.shared |= len(labelled) > 1
+        if self.study.kind == "segmentation":
+            self.by_raters[len(labelled)] += 1
         for rater, mask in scan.masks.items():
             self.coded |= mask.coded
             with_gaps = len(labelled_values(mask, self.study)) < len(mask.counts)
@@ -142,6 +146,9 @@ class _Tally:
         unread = {r: n for r, n in self.failed.items() if not any(self.values.get(r, ()))}
         report.problems += hints.idle_hints(report, unread)
         report.problems += hints.sharing_hints(report, self.shared)
+        report.problems += odd.layout_hints(study, report, self.shared)
+        if len(study.raters) > 1:
+            report.problems += odd.alone_hints(self.by_raters, self.shared)
         if len({channels for channels, _ in report.image_types}) > 1:
             counts = ", ".join(f"{n} with {c}" for (c, _), n in report.image_types.most_common())
             message = f"images differ in their number of channels: {counts}"
@@ -167,6 +174,7 @@ class _Tally:
         if not (study.classes_named or self.names or by_class):
             report.problems += self._coding_hints(used)
             report.problems += self.rare.hints()
+            report.problems += odd.inverted_hints(report)
 
     def _coding_hints(self, used: dict[str | None, set[int]]) -> Iterator[Problem]:
         classes = self.report.classes
@@ -218,7 +226,9 @@ class _Tally:
             report.reference_counts = known.tolist()
         shared = np.diff(pairs // max(raters, 1)) == 0  # sorted by task
         self.shared = bool(shared.any())
+        self.by_raters = Counter(np.bincount(pairs // max(raters, 1)).tolist())
         report.problems += hints.table_hints(study)
+        report.problems += odd.constant_hints(triplets)
         answered = np.zeros(len(study), bool)
         answered[triplets.task] = True
         self.unlabelled = [str(name) for name in study.index.ids[~answered]]

@@ -10,7 +10,10 @@ _IMAGE_FOLDER = re.compile(rf"(images?|imgs?|scans?|photos?|inputs?|raw.*){_SETS
 _REFERENCE_FOLDER = re.compile(
     rf"(references?|truths?|gts?|ground[-_ ]?truths?|gold([-_ ]standards?)?){_SETS}"
 )
-_IMAGE_WORDS = {"image", "images", "img", "imgs"}
+_IMAGE_WORDS = {
+    *("image", "images", "img", "imgs", "ct", "mr", "mri", "flair", "t1", "t1w", "t1ce", "t1c"),
+    *("t2", "t2w", "dwi", "adc"),
+}
 _REFERENCE_WORDS = {"reference", "truth", "gt", "groundtruth", "gold", "goldstandard"}
 _DERIVED = re.compile(
     r"(fusions?|fused|consensus|majority|staple|simple|votes?|voting|means?|average|averages|"
@@ -24,12 +27,12 @@ SPLIT_NAMES = {
 LABEL_WORDS = {
     *("mask", "masks", "label", "labels", "labelstr", "labelsts", "annotation", "annotations"),
     *("ann", "anno", "seg", "segs", "segm", "segmentation", "segmentations", "delineation"),
-    *("contour", "outline", "dseg"),
+    *("contour", "outline", "dseg", "tr", "ts"),
 }
 _RATER_WORDS = {
     *("rater", "raters", "reader", "observer", "annotator", "expert", "doctor", "dr", "doc"),
     *("grader", "labeler", "labeller", "worker", "user", "physician", "radiologist", "obs"),
-    *("pathologist", "reviewer", "person", "specialist", "model", "algorithm", "student"),
+    *("pathologist", "reviewer", "person", "specialist", "rad", "model", "algorithm", "student"),
 }
 _CASE_WORDS = {
     *("case", "cases", "patient", "pat", "subject", "sub", "subj", "image", "img", "slice"),
@@ -39,6 +42,12 @@ _CASE_WORDS = {
 }
 # Names of what is drawn, of how it was scanned, of sides and sets: never of who drew it.
 _NOT_WHO = {
+    *("site", "center", "centre", "hospital", "low", "high", "small", "large", "flip", "orig"),
+    *("original", "rot", "rotated", "augmented", "color", "colour", "ids", "week", "day", "month"),
+    *("year", "glaucoma", "suspect", "cancer", "sacrum", "hip", "rib", "scapula", "humerus"),
+    *("vertebrae", "gallbladder", "duodenum", "colon", "muscle", "adrenal", "thyroid", "breast"),
+    *("person", "tree", "building", "sky", "water", "vegetation", "crop", "weed", "plant", "leaf"),
+    *("seg", "mask", "label", "ki67", "her2", "er", "pr", "ch", "channel", "z", "level", "size"),
     *("artery", "arteries", "vein", "veins", "vessel", "vessels", "lesion", "lesions", "tumor"),
     *("tumour", "tumors", "tumours", "nodule", "nodules", "disc", "disk", "cup", "fovea", "macula"),
     *(
@@ -83,6 +92,7 @@ _NOT_WHO = {
 _ORDINAL = re.compile(r"[0-9]+(st|nd|rd|th)|(first|second|third|fourth|fifth)$")
 _BEFORE_NUMBER = re.compile(r"([^\W\d_]+)[-_. ]?#")
 _DIGITS = re.compile(r"[0-9]+")
+_CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])")
 _WORDS = re.compile(r"[^\W\d_]+\d*|[0-9]+[^\W\d_]*")
 SEPARATORS = "-_. "
 MOST_RATERS = 40
@@ -148,11 +158,11 @@ def words_of(name: str) -> list[str]:
         >>> words_of("Maps1_T"), words_of("labels-disc")
         (['maps1', 't'], ['labels', 'disc'])
     """
-    return [word.lower() for word in _WORDS.findall(name)]
+    return [word.lower() for word in _WORDS.findall(_CAMEL.sub("_", name))]
 
 
 def slot_prefix(values: Sequence[str]) -> str:
-    """Return the prefix of slots such as 'mask-0', 'mask-1'; '' where names are no slots.
+    """Return a word for labels that all names begin with, as in 'mask-0', 'mask-1'; else ''.
 
     Example:
         >>> slot_prefix(["mask-0", "mask-1"]), slot_prefix(["alice", "bob"])
@@ -161,9 +171,10 @@ def slot_prefix(values: Sequence[str]) -> str:
     prefix = common_start(values).rstrip("0123456789")
     rests = [value[len(prefix) :] for value in values]
     words = words_of(prefix)
-    if not words or words[-1] not in LABEL_WORDS or not all(map(str.isdecimal, rests)):
+    if not words or words[-1] not in LABEL_WORDS or not all(rests):
         return ""
-    return prefix
+    numbered = all(map(str.isdecimal, rests))
+    return prefix if numbered or prefix[-1] in SEPARATORS else ""
 
 
 def rater_likeness(values: Sequence[str]) -> float:
@@ -178,10 +189,14 @@ def rater_likeness(values: Sequence[str]) -> float:
     if not 2 <= len(values) <= MOST_RATERS:
         return 0.0
     for value in values:
-        if is_container(value) or any(word in _NOT_WHO for word in words_of(value)):
+        if is_container(value):
             return 0.0
-    if slot_prefix(values):
-        return 0.9
+    slot = slot_prefix(values)
+    if slot:
+        rests = [value[len(slot) :] for value in values]
+        return 0.9 if all(map(str.isdecimal, rests)) else rater_likeness(rests)
+    if any(_is_no_name(word) for value in values for word in words_of(value)):
+        return 0.0
     if all(any(map(_ORDINAL.match, words_of(value))) for value in values):
         return 0.9
     skeletons = {_DIGITS.sub("#", value.lower()) for value in values}
@@ -195,7 +210,13 @@ def rater_likeness(values: Sequence[str]) -> float:
     if all(_DIGITS.search(value) for value in values):
         return 0.3
     # An odd name out among names of letters is still a name; single letters say little.
-    return 0.5 if max(map(len, values)) == 1 else 1.0
+    return 0.3 if max(map(len, values)) == 1 else 1.0
+
+
+def _is_no_name(word: str) -> bool:
+    """Return whether a word names what is drawn, or a side or a set; never who drew it."""
+    plain = word.rstrip("0123456789")
+    return bool({word, plain, plain.removesuffix("s")} & _NOT_WHO)
 
 
 def case_likeness(values: Sequence[str]) -> float:

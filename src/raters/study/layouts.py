@@ -40,6 +40,7 @@ class Layout:
         raters: The names of the raters.
         cases: The number of cases.
         score: How likely it is, from 0 to 1.
+        missing: How many masks there would be more if each rater had drawn each case.
         anonymous: The raters are numbered slots, and need not be the same people in each case.
         images: The pattern of images, if there are any.
         reference: The pattern of references, if there are any.
@@ -51,6 +52,7 @@ class Layout:
     raters: tuple[str, ...]
     cases: int
     score: float
+    missing: int = 0
     anonymous: bool = False
     images: str | None = None
     reference: str | None = None
@@ -196,7 +198,11 @@ def _candidates(
     """Try each level, and each end of the stem, as the place of the rater."""
     depth = len(group[0].folders)
     for level in range(depth):
-        yield from _layouts(group, _with_rater_folder(group, level), files, roles)
+        # A folder 'masks' beside those of raters is not by one of them.
+        named = [file for file in group if not names.is_container(file.folders[level])]
+        folders = {file.folders[level] for file in named}
+        chosen = named if len(folders) > 1 else group
+        yield from _layouts(chosen, _with_rater_folder(chosen, level), files, roles)
     yield from _layouts(group, _with_rater_as_stem(group, files, roles), files, roles)
     for end in ("last", "first"):
         yield from _layouts(group, _with_rater_in_stem(group, end), files, roles)
@@ -293,6 +299,29 @@ def _with_rater_folder(group: Sequence[LayoutFile], level: int) -> Iterator[_Tem
             values.append(found)
         levels = _levels(group, {**named, level: "rater"}, {level: slot})
         yield _Template(levels, stem, tuple(values))
+    ends = _own_ends(group, inner, level)
+    if ends:
+        values = []
+        for file, text in zip(group, inner, strict=True):
+            found = {name: file.folders[k] for k, name in named.items()}
+            rater = file.folders[level]
+            found |= {"rater": rater[len(slot) :], "case": text.removesuffix(ends[rater])}
+            values.append(found)
+        levels = _levels(group, {**named, level: "rater"}, {level: slot})
+        separator = next(iter(ends.values()))[0]
+        yield _Template(levels, f"{before}{{case}}{separator}*{after}", tuple(values))
+
+
+def _own_ends(group: Sequence[LayoutFile], inner: Sequence[str], level: int) -> dict[str, str]:
+    """Return what the names of each rater end with, if it differs, as in ann/c1_1, bob/c1_2."""
+    ends: dict[str, set[str]] = defaultdict(set)
+    for file, text in zip(group, inner, strict=True):
+        ends[file.folders[level]].add("".join(_split(text)[-2:]))
+    own = {rater: next(iter(found)) for rater, found in ends.items() if len(found) == 1}
+    separators = {end[0] for end in own.values() if end and end[0] in SEPARATORS}
+    if len(own) < len(ends) or len(set(own.values())) < len(own) or len(separators) != 1:
+        return {}
+    return own if all(end[0] in SEPARATORS for end in own.values()) else {}
 
 
 def _levels(
@@ -464,7 +493,14 @@ def _scored(group: Sequence[LayoutFile], template: _Template) -> Layout | None:
         score *= 0.6
     pattern = template.pattern(group[0].suffix)
     return Layout(
-        pattern, tuple(raters), len(by_case), score, slots, used=frozenset(used), example=example
+        masks=pattern,
+        raters=tuple(raters),
+        cases=len(by_case),
+        score=score,
+        missing=len(raters) * len(by_case) - pairs,
+        anonymous=slots,
+        used=frozenset(used),
+        example=example,
     )
 
 

@@ -152,6 +152,8 @@ def guess_folder(folder: Path, given: Mapping[str, Any]) -> Guess | None:
         arguments["anonymous"] = True
     who = "anonymous rater" if layout.anonymous else "rater"
     counted = f"{many(len(layout.raters), who)}, {many(layout.cases, 'case')}"
+    if layout.missing:
+        counted += f", {many(layout.missing, 'mask')} missing"
     others = left_out(layout, [path for path in paths if formats.suffix_of(path)])
     rest = f"; left out: {others}" if others else ""
     return Guess(arguments, f"{', '.join(words)}: {counted}{rest}")
@@ -165,7 +167,9 @@ def no_layout(folder: Path) -> RatersError:
     paths = files_below(folder)
     pattern = one_rater_pattern(paths)
     table = _first_table(folder, paths)
-    export = next((e for e in (known_export(folder / path) for path in paths) if e), None)
+    export = next(
+        (e for e in (known_export(folder / path) for path in paths if "/" not in path) if e), None
+    )
     if pattern is not None:
         hint = f"; did you mean the pattern {_below(folder, pattern)!r}?"
     elif table is not None:

@@ -34,8 +34,10 @@ def guess_table(path: Path, given: Mapping[str, Any]) -> dict[str, Any]:
     """
     if given.get("wide") or given.get("header") is False:
         return {}
+    source = _opened(path, given.get("header"))
+    if source is None:
+        return {}
     with table_files.reading(path):
-        source = table_files.open_table(path, False, given.get("header"), CellRules())
         names = source.names
         known = _known(names, given)
         if is_manifest(names) or all(known.values()) or _missing_given(names, given):
@@ -51,6 +53,17 @@ def guess_table(path: Path, given: Mapping[str, Any]) -> dict[str, Any]:
         if _is_one_per_task(path, task, truth):
             arguments["reference"] = str(path)
     return arguments
+
+
+def _opened(path: Path, header: bool | None) -> TableFile | None:
+    """Open a table; None for what cannot be read, which its reader will say."""
+    try:
+        with table_files.reading(path):
+            return table_files.open_table(path, False, header, CellRules())
+    except RatersError as error:
+        if error.kind == "missing-package":
+            raise
+        return None
 
 
 def said(path: Path, arguments: Mapping[str, Any]) -> str:
