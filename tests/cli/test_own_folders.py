@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from raters.io.results import only_one
 from tests.support.command_line import (
     Run,
     assert_refused,
@@ -37,6 +38,7 @@ def assert_nothing_changes(folder: Path, call: Callable[[], object]) -> None:
     assert fingerprint(folder) == before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("words", [("agree", MASKS), EVALUATE, ("report", MASKS)])
 @pytest.mark.parametrize("name", ["cases.csv", "notes.txt", "tables/pairs.csv"])
 def test_a_folder_with_own_files_is_refused(
@@ -68,6 +70,7 @@ def test_studies_and_fusions_are_no_place_for_tables(
     assert_nothing_changes(folder, call)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "file"),
     [
@@ -89,6 +92,7 @@ def test_own_folders_are_written_again(
     assert (folder / "out/notes.txt").read_text() == "mine"
 
 
+@pytest.mark.slow
 def test_a_figure_that_the_report_did_not_write(folder: Path, run_raters: Run) -> None:
     assert_succeeded(run_raters("report", MASKS, "-o", "out"))
     (folder / "out/sheets").mkdir()
@@ -109,6 +113,7 @@ def test_the_demo_does_not_join_a_study(folder: Path, run_raters: Run) -> None:
     assert_nothing_changes(folder, call)
 
 
+@pytest.mark.slow
 def test_the_demo_keeps_what_is_there(
     tmp_path: Path, run_raters: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -134,6 +139,23 @@ def test_a_confusion_replaces_no_other_file(folder: Path, run_raters: Run) -> No
     assert_nothing_changes(folder, call)
     for _ in range(2):
         assert_succeeded(run_raters(*words, "confusion.npz"), "true confusion written")
+
+
+def test_a_case_that_was_taken_out_is_named(folder: Path, run_raters: Run) -> None:
+    assert_succeeded(run_raters("fuse", MASKS, "-m", "vote", "-o", "fused"))
+    assert "still holds" not in run_raters("fuse", MASKS, "-m", "vote", "-o", "fused").out
+    for mask in folder.glob("masks/*/c0.png"):
+        mask.unlink()
+    outcome = run_raters("fuse", MASKS, "-m", "vote", "-o", "fused")
+    assert_succeeded(outcome, "fused still holds the consensus of case 'c0', not in this study")
+    assert (folder / "fused/c0.png").exists()
+
+
+@pytest.mark.parametrize("words", [("report", MASKS, "-o"), ("agree", MASKS, "--maps")])
+def test_a_folder_in_use_is_refused(folder: Path, run_raters: Run, words: tuple[str, ...]) -> None:
+    with only_one(folder / "out"):
+        assert_refused(run_raters(*words, "out"), "out: is in use by process")
+    assert_succeeded(run_raters(*words, "out"))
 
 
 class TestFusedTables:

@@ -62,6 +62,7 @@ def test_draw_gives_the_small_study_twice_the_same(tmp_path: Path) -> None:
         "masks",
         "truth",
         "study",
+        ".raters.json",
     }
     assert count_masks(tmp_path / "one/masks") == {"careful": 24, "generous": 24, "hasty": 18}
     draw_study(tmp_path / "two")

@@ -8,6 +8,7 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from numpy.typing import NDArray
 from scipy.integrate import quad
@@ -401,6 +402,19 @@ def test_the_prior_and_the_start_can_be_given() -> None:
     np.testing.assert_allclose(fused.prior, [0.5, 0.25, 0.25])  # type: ignore[arg-type]
     given = dawid_skene(triplets, 3).truth
     assert hierarchical(triplets, 3, start=given).starts == []
+
+
+def test_ties_are_no_matter_of_rounding() -> None:
+    """Raters in another order: the same labels, where sums differ in their last digits."""
+    truth = [0, 2, 1, 1, 1, 0, 2]
+    answers = []
+    for task, rater in np.ndindex(7, 4):
+        answers.append((task, rater, (truth[task] + rater % 2) % 3))
+    frame = pd.DataFrame(answers, columns=["task", "worker", "label"])
+    other = frame.assign(worker=frame.worker.map({0: 1, 1: 0, 2: 3, 3: 2}))
+    for table in (frame, other):
+        labels = raters.fuse(raters.read(table), "hierarchical").table.labels
+        assert labels.tolist() == [0, 0, 1, 1, 1, 0, 0]  # the first of each two that tie
 
 
 def test_bad_input_is_refused_with_words() -> None:

@@ -362,3 +362,15 @@ def test_more_classes_than_a_byte_counts(tmp_path: Path) -> None:
     study = Study.from_arrays(labels=labels)
     for form in ("canonical", "packed"):
         assert_same(study.write(tmp_path / form, form), study)
+
+
+@pytest.mark.parametrize("name", ["labels", "reference"])
+@pytest.mark.parametrize("value", [np.nan, 1.5])
+def test_packed_classes_are_whole_numbers(tmp_path: Path, name: str, value: float) -> None:
+    study = Study.from_arrays(labels=np.ones((2, 2, 4, 4), int), reference=np.ones((2, 4, 4), int))
+    study.write(tmp_path / "packed", "packed")
+    path = tmp_path / "packed" / f"{name}.npy"
+    np.save(path, np.full(np.load(path).shape, value))
+    with pytest.raises(RatersError, match=r"type float64, expected whole numbers") as caught:
+        raters.read(tmp_path / "packed")
+    assert caught.value.file == str(path)

@@ -27,6 +27,7 @@ from raters.core.classes import MISSING
 from raters.core.cluster import Tell, on_cluster
 from raters.core.errors import RatersError, enough_memory
 from raters.core.progress import ordered_map, track
+from raters.core.wording import many
 from raters.fusion.result import Fusion
 from raters.io import formats
 from raters.io.claim import Owner, check_folder
@@ -99,6 +100,7 @@ def write_consensus(
                     consensus.study, folder, work, journal, progress, scheduler, tell
                 )
                 result.notes += _write_raters(consensus, folder, journal)
+                result.notes += _lost_cases(consensus.study, folder, journal)
     result.notes += notes
     return result
 
@@ -259,6 +261,18 @@ def _write_raters(consensus: Consensus, folder: Path, journal: Journal) -> list[
     write_long_csv(folder / "raters.csv", rows(), list(columns))
     write_long_json(folder / "raters.json", content)
     return notes
+
+
+def _lost_cases(study: Study, folder: Path, journal: Journal) -> list[str]:
+    """Say that masks of cases are left which the study does not have any more."""
+    lost = sorted(journal.cases - set(study.index.ids))
+    if not lost:
+        return []
+    more = f" and {many(len(lost) - 1, 'other case')}" if len(lost) > 1 else ""
+    return [
+        f"{folder} still holds the consensus of case {lost[0]!r}{more}, not in this study; "
+        "no table counts it"
+    ]
 
 
 def _write_table(consensus: Consensus, folder: Path, soft: bool) -> ImportResult:

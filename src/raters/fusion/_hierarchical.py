@@ -8,7 +8,8 @@ from math import lgamma
 import numpy as np
 
 from raters.assessment.performance import LEAST, MEASURES, Errors, measures, parts
-from raters.core.arrays import Flags, Floats
+from raters.core.arrays import Flags, Floats, Labels
+from raters.core.classes import MISSING
 from raters.fusion._dawid_skene import dawid_skene
 from raters.fusion.answers import (
     MOST_FOR_SEVERAL,
@@ -35,6 +36,7 @@ from raters.fusion.skill_levels import (
 from raters.fusion.starts import Starts
 from raters.study.triplets import Triplets
 
+_TIE = 1e-9  # sums over answers in another order differ by 1e-13 or so
 DEFAULT_STARTS = ("mean", "vote")
 
 
@@ -229,11 +231,26 @@ def hierarchical(
     found, rows, notes = solve(answers, triplets.raters, Hierarchy(), options, prior, start, kinds)
     fitted = found.parameters
     assert isinstance(fitted, Expected)
+    fusion = fusion_of(answers, found, rows, notes)
     return replace(
-        fusion_of(answers, found, rows, notes),
+        fusion,
+        labels=_without_rounding(fusion.labels, found.posteriors),
         difficulty=difficulties(answers, found.posteriors, fitted.confusion),
         common=fitted.common,
     )
+
+
+def _without_rounding(labels: Labels, posteriors: Floats) -> Labels:
+    """Give tasks with a tie the class that is listed first, as `vote` does, and not by rounding.
+
+    Example:
+        >>> tie = np.array([[0.2, 0.4, 0.4 + 1e-13], [0.2, 0.3, 0.5]])
+        >>> _without_rounding(np.array([2, 2], np.int16), tie).tolist()
+        [1, 2]
+    """
+    highest = posteriors.max(axis=1, keepdims=True)
+    first = (posteriors >= highest - _TIE).argmax(axis=1)
+    return np.where(labels == MISSING, MISSING, first).astype(np.int16)
 
 
 DRAWS = 100

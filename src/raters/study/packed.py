@@ -179,6 +179,8 @@ def open_packed(folder: Path, content: StudyFile, names: Mapping[int, str]) -> A
     if labels is None and content.kind == "segmentation" and content.raters:
         message = f"no such file, expected the labels by {len(content.raters)} raters"
         raise RatersError(message, kind="missing-file", file=folder / "labels.npy")
+    for name in ("labels", "reference"):
+        _refuse_fractions(folder / f"{name}.npy", arrays[name])
     if labels is not None and labels.shape[1] != len(content.raters):
         message = f"found {labels.shape[1]} raters, expected {len(content.raters)} as in study.yaml"
         raise RatersError(message, kind="study-file", file=folder / "labels.npy")
@@ -190,6 +192,13 @@ def open_packed(folder: Path, content: StudyFile, names: Mapping[int, str]) -> A
         None if affines is None else Rows(affines, lambda _, a: not bool(np.isnan(a).any())),
         names,
     )
+
+
+def _refuse_fractions(path: Path, array: Array | None) -> None:
+    """Reject class numbers that are no whole numbers by their type: NaN has no class."""
+    if array is not None and array.dtype.kind not in "biu":
+        message = f"found numbers of type {array.dtype}, expected whole numbers, as classes have"
+        raise RatersError(message, kind="unreadable", file=path)
 
 
 def lost_images(folder: Path) -> Iterator[RatersError]:

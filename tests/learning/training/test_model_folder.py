@@ -290,3 +290,9 @@ def test_what_is_no_folder_is_told(tmp_path: Path, folder: Path) -> None:
         raters.load(folder).save(tmp_path / "file")
     with pytest.raises(RatersError, match="found NoneType, expected the path of a model folder"):
         raters.load(None)  # type: ignore[arg-type]
+
+
+def test_a_configuration_without_classes_is_refused(folder: Path) -> None:
+    change_config(folder, classes=[])
+    with pytest.raises(RatersError, match=r"config\.yaml: found 0 classes, expected at least two"):
+        raters.load(folder)

@@ -200,6 +200,8 @@ def _refuse_odd(config: ModelConfig) -> None:
     least = 1 if config.kind == "segmentation" else 0
     if not least <= spatial_dims <= 3:
         raise RatersError(f"found spatial_dims={spatial_dims}, expected {least} to 3")
+    if len(config.classes) < 2:
+        raise RatersError(f"found {many(len(config.classes), 'class')}, expected at least two")
     if config.channels < 1:
         raise RatersError(f"found channels={config.channels}, expected 1 or more")
     if patch is not None and (len(patch) != spatial_dims or min(patch, default=0) < 1):
