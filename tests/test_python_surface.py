@@ -155,10 +155,11 @@ class TestWhatTakesAStudy:
         assert raters.agree(WIDE).frame("raters")["rater"].nunique() == 3
         assert raters.check(LONG).cases == 2
         assert raters.fuse(LONG, "vote").labels.to_dict() == {"t2": "dog", "t10": "cat"}
+        assert repr(raters.fuse(LONG)) == "Consensus(hierarchical, 2 cases, 3 raters)"
         with pytest.raises(
             RatersError, match=r"tables, and staple does not.*one of vote, mean, dawid"
         ):
-            raters.fuse(LONG)
+            raters.fuse(LONG, "staple")
 
     def test_arrays_and_tensors(self, tmp_path: Path) -> None:
         for given in (self.LABELS, torch.from_numpy(self.LABELS), list(self.LABELS)):
