@@ -206,31 +206,32 @@ def fusions(data: Path) -> None:
     fusion("lidc", lidc, "LIDC-IDRI-0001/0/4", (slice(20, 110), slice(20, 110)))
 
 
-def nodule(data: Path) -> None:
-    """Draw four radiologists' outlines of one nodule, their vote, and what STAPLE finds."""
-    study = raters.datasets.open_dataset("lidc", data / "lidc64").select(cases=[NODULE])
-    case = study[0]
+def nodules(data: Path) -> None:
+    """Draw four radiologists' outlines of a clear and of a disputed nodule, and where they differ."""
+    study = raters.datasets.open_dataset("lidc", data / "lidc64").select(cases=[CLEAR, DISPUTED])
     colours = plots.rater_colours(study.raters)
-    vote, found = (raters.fuse(study, method) for method in ("vote", "staple"))
-    assert case.image is not None
+    dice = {row["case"]: row["dice"] for row in raters.agree(study).cases}
     figure = Figure(figsize=(9, 3.3), layout="constrained")
     panels = figure.subplots(1, 3)
-    for axes in panels:
+
+    for axes, name in zip(panels, (CLEAR, DISPUTED, DISPUTED), strict=True):
+        case = study[name]
+        assert case.image is not None
         axes.imshow(case.image[0], cmap="gray", interpolation="bicubic")
         axes.set(xlim=(5, 55), ylim=(63, 13))
         axes.set_axis_off()
-    panels[0].set_title("what four radiologists drew")
-    for k, (rater, mask) in enumerate(zip(study.raters, case.labels, strict=True)):
-        _outline(panels[0], mask, colours[rater], 3 - 0.6 * k)
-    panels[1].set_title("their majority vote")
-    _outline(panels[1], vote[0].labels, "white", 2)
-    panels[2].set_title("what raters finds")
-    _outline(panels[2], found[0].labels, "white", 2)
-    trust = found.performance.query("`class` == 'nodule'").set_index("rater").sensitivity
-    for k, (rater, share) in enumerate(trust.items()):
-        place = {"x": 0.97, "y": 0.3 - 0.07 * k, "ha": "right", "transform": panels[2].transAxes}
-        panels[2].text(s=f"{share:.0%}", color=colours[rater], weight="bold", **place)
-    figure.savefig(HERE / "nodule.png", dpi=110)
+    for axes, name in zip(panels, (CLEAR, DISPUTED), strict=False):
+        for k, (rater, mask) in enumerate(zip(study.raters, study[name].labels, strict=True)):
+            _outline(axes, mask, colours[rater], 3 - 0.6 * k)
+
+    votes = (study[DISPUTED].labels > 0).sum(axis=0)
+    differing = np.ma.masked_where((votes == 0) | (votes == 4), votes)
+    panels[2].imshow(differing, cmap="autumn", vmin=1, vmax=3, alpha=0.8)
+    _outline(panels[2], votes == 4, "white", 1.5)
+    panels[0].set_title(f"a clear nodule: Dice {dice[CLEAR]:.2f}")
+    panels[1].set_title(f"the case to discuss: Dice {dice[DISPUTED]:.2f}")
+    panels[2].set_title("marked by 1 to 3 of 4; by all (white)")
+    figure.savefig(HERE / "nodules.png", dpi=110)
 
 
 def _outline(axes: Any, mask: np.ndarray, colour: str, width: float) -> None:  # noqa: ANN401
@@ -261,7 +262,8 @@ def learning(demo: Path) -> None:
     montage(rows, HERE / "learning.png")
 
 
-NODULE = "LIDC-IDRI-0203/1/9"
+CLEAR = "LIDC-IDRI-0490/0/17"
+DISPUTED = "LIDC-IDRI-0203/1/9"
 LESION = "test/lesions0300"
 SHOWN = ("careful", "generous", "thin", "broken")
 """The cases of LIDC and of the demo, and whose masks; the fifth rater hands in nothing."""
@@ -280,5 +282,5 @@ if __name__ == "__main__":
     if len(sys.argv) > 1 and sys.argv[1]:
         learning(Path(sys.argv[1]))
     if len(sys.argv) > 2:
-        nodule(Path(sys.argv[2]))
+        nodules(Path(sys.argv[2]))
         fusions(Path(sys.argv[2]))

@@ -15,7 +15,7 @@ from raters.study.foreign import library_class
 from raters.study.order import Given
 from raters.study.pattern import is_pattern, there
 from raters.study.places import SOURCE_FILE, Inputs, remembered_options, remembered_study
-from raters.study.plain_folder import guess_source
+from raters.study.plain_folder import guess_source, is_plain
 from raters.study.read import read
 from raters.study.study import Study
 from raters.study.study_file import STUDY_FILE
@@ -188,8 +188,7 @@ def refuse_place(
     if isinstance(source, Study):
         inputs = Inputs.of(source)
     else:
-        of_run = not is_pattern(os.fspath(source)) and kind_of(source) == "run"
-        inputs = Inputs.run(source, *against) if of_run else Inputs.named(source)
+        inputs = _inputs_of_path(source, against, study)
     inputs = inputs.and_of(Inputs.of(study))
     inputs.refuse(out, ["report.html"])
     parts = ["figures", "tables"]
@@ -200,6 +199,19 @@ def refuse_place(
     for part in parts:
         inputs.refuse(Path(out) / part, stems=[part])
     check_folder(out, OWNER, ["report.html"])
+
+
+def _inputs_of_path(
+    source: str | Path, against: Sequence[str | Path], study: Study | None
+) -> Inputs:
+    """Return what is read of a path: of a plain folder only the files that its layout takes."""
+    if is_pattern(os.fspath(source)):
+        return Inputs.named(source)
+    if kind_of(source) == "run":
+        return Inputs.run(source, *against)
+    if Path(source).is_dir() and kind_of(source) == "study" and is_plain(Path(source)):
+        return Inputs.of(study if study is not None else read(source))
+    return Inputs.named(source)
 
 
 def make_report(
