@@ -119,8 +119,9 @@ class TestNoRoom:
             (150, ("import", "--form", "canonical"), r"\.import\.jsonl"),
             (3000, ("import", "--form", "packed"), r"images\.npy\.part"),
             (150, ("fuse", "-m", "vote"), r"\.fuse\.jsonl"),
-            (150, ("agree",), r"\w+\.csv"),
-            (150, ("evaluate",), r"\w+\.csv"),
+            (150, ("agree",), r"\.raters\.json"),
+            (600, ("agree",), r"\w+\.csv"),
+            (600, ("evaluate",), r"\w+\.csv"),
             (20_000, ("report",), r"figures/\w+\.png"),
         ],
     )
