@@ -207,7 +207,7 @@ def fusions(data: Path) -> None:
 
 
 def nodules(data: Path) -> None:
-    """Draw four radiologists' outlines of a clear and of a disputed nodule, and where they differ."""
+    """Draw four readers' outlines of a clear and of a disputed nodule, and where they differ."""
     study = raters.datasets.open_dataset("lidc", data / "lidc64").select(cases=[CLEAR, DISPUTED])
     colours = plots.rater_colours(study.raters)
     dice = {row["case"]: row["dice"] for row in raters.agree(study).cases}
