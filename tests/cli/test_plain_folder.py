@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -35,6 +36,15 @@ def test_what_raters_wrote_beside_the_data_is_no_part_of_it(
     before.write(tmp_path / "imported")
     assert run_raters("fuse", tmp_path, "-m", "vote", "-o", tmp_path / "fused").code == 0
     assert raters.read(tmp_path).notes == before.notes
+
+
+def test_a_pattern_that_takes_other_files_too_is_refused(run_raters: Run, tmp_path: Path) -> None:
+    draw_masks(tmp_path)
+    raters.read(tmp_path).write(tmp_path / "imported")
+    shutil.copytree(tmp_path / "masks", tmp_path / "masks_old")
+    outcome = run_raters("check", tmp_path)
+    assert outcome.code == 2
+    assert_words(outcome.err, "imported/", "fits too", "expected a pattern of the masks alone")
 
 
 def test_masks_that_are_missing_are_counted(run_raters: Run, tmp_path: Path) -> None:

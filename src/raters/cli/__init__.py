@@ -113,10 +113,10 @@ def raters(
 ) -> None:
     """Learn from raters who disagree: a consensus, and how far each rater can be trusted.
 
-    STUDY is a quoted pattern ("masks/{rater}/{case}.nii.gz"), a folder written by raters, a
-    manifest (CSV: case, rater, mask, image) or a table of class labels (CSV: task, worker, label).
+    STUDY is a folder of masks, a quoted pattern ("masks/{rater}/{case}.nii.gz"), a manifest (CSV:
+    case, rater, mask, image) or a table of class labels (CSV: task, worker, label).
 
-    Start with:  raters check "masks/{rater}/{case}.nii.gz" --images "images/{case}.nii.gz"
+    Start with:  raters check FOLDER, or raters check "masks/{rater}/{case}.nii.gz"
     """
 
 

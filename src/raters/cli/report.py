@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -13,8 +14,6 @@ from raters.core.wording import many
 from raters.views import terminal
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from raters.study.case import Case
     from raters.study.study import Study
 
@@ -88,7 +87,9 @@ def report(
         files = api.sheets_of(part, out, order, gold, progress) if sheets else None
         made = api.make_report(path, part, against, cases_shown, progress, why_not)
         if files is not None:
-            typer.echo(files.note or f"{many(len(files.files), 'sheet')}: {out}/sheets", err=True)
+            sheets_folder = Path(out) / "sheets"
+            written = f"{many(len(files.files), 'sheet')}: {sheets_folder}"
+            typer.echo(files.note or written, err=True)
         return page.write(sheet.with_sheets(made, files), out, all_cases, progress)
 
     def need(case: Case) -> object:

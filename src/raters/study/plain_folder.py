@@ -133,7 +133,8 @@ def guess_folder(folder: Path, given: Mapping[str, Any]) -> Guess | None:
         given: Arguments of `raters.read`; images and references that are given are kept.
 
     Raises:
-        RatersError: Several layouts are nearly as likely; it lists them as commands.
+        RatersError: Several layouts are nearly as likely, which it lists as commands, or the
+            pattern of the likeliest takes files that are no masks of it.
     """
     paths = files_below(folder)
     layouts = _layouts(folder, paths)
@@ -142,6 +143,7 @@ def guess_folder(folder: Path, given: Mapping[str, Any]) -> Guess | None:
     if not is_sure(layouts):
         raise RatersError(_choices(folder, layouts), kind="layout", file=folder)
     layout = layouts[0]
+    _refuse_other_files(folder, layout)
     arguments: dict[str, Any] = {"source": _below(folder, layout.masks)}
     words = [f"taken as {arguments['source']}"]
     for name, pattern in (("images", layout.images), ("reference", layout.reference)):
@@ -157,6 +159,23 @@ def guess_folder(folder: Path, given: Mapping[str, Any]) -> Guess | None:
     others = left_out(layout, [path for path in paths if formats.suffix_of(path)])
     rest = f"; left out: {others}" if others else ""
     return Guess(arguments, f"{', '.join(words)}: {counted}{rest}")
+
+
+def _refuse_other_files(folder: Path, layout: Layout) -> None:
+    """Reject a layout whose pattern would also take files that it does not count."""
+    others = []
+    for match in Pattern(_below(folder, layout.masks)).walk([]):
+        path = match.path.relative_to(folder).as_posix()
+        if path not in layout.used:
+            others.append(path)
+    if others:
+        raise RatersError(
+            f"found masks at {_below(folder, layout.masks)}, a pattern that {others[0]} fits too "
+            f"({many(len(others), 'other file')}); expected a pattern of the masks alone, such as "
+            f"raters check '{_below(folder, 'masks/{rater}/{case}.png')}'",
+            kind="layout",
+            file=folder,
+        )
 
 
 def no_layout(folder: Path) -> RatersError:
