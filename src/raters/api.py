@@ -207,9 +207,10 @@ def _inputs_of_path(
     """Return what is read of a path: of a plain folder only the files that its layout takes."""
     if is_pattern(os.fspath(source)):
         return Inputs.named(source)
-    if kind_of(source) == "run":
+    kind = kind_of(source)
+    if kind == "run":
         return Inputs.run(source, *against)
-    if Path(source).is_dir() and kind_of(source) == "study" and is_plain(Path(source)):
+    if kind == "study" and is_plain(Path(source)):
         return Inputs.of(study if study is not None else read(source))
     return Inputs.named(source)
 
